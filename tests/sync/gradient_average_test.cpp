@@ -96,60 +96,61 @@ class Listening final : public transport::PassingCommunicator {
   std::vector<std::string>& said_;
 };
 
+// Two members that average equally, and what each asks of its communicator.
+class GradientAverageOfTwo : public testing::Test {
+ protected:
+  GradientAverageOfTwo() {
+    round_.run = 1;
+    round_.learning_rate = 0.01f;
+    round_.roster = {{0, {}, 0.5f, 0}, {1, {}, 0.5f, 0}};
+  }
+
+  std::vector<std::string> said_[2];
+  int members_ = 0;
+  Replicas replicas_{recipe_with({}), specs(), 2, [this](auto to) {
+                       return std::make_unique<Listening>(std::move(to), said_[members_++]);
+                     }};
+  Round round_;
+};
+
 // One member of two, of which the other has always finished its part.
-TEST(GradientAverage, BeginsAGroupWhenItIsCompleteAndWaitsAtTheEnd) {
-  std::vector<std::string> said[2];
-  int member = 0;
-  Replicas replicas(recipe_with({}), specs(), 2, [&](auto to) {
-    return std::make_unique<Listening>(std::move(to), said[member++]);
-  });
-  Round round;
-  round.run = 1;
-  round.learning_rate = 0.01f;
-  round.roster = {{0, {}, 0.5f, 0}, {1, {}, 0.5f, 0}};
+TEST_F(GradientAverageOfTwo, BeginsAGroupWhenItIsCompleteAndWaitsAtTheEnd) {
   const auto groups = gradient_groups(specs());
   for (const int worker : {0, 1}) {
-    replicas.strategy(worker).restored({});
+    replicas_.strategy(worker).restored({});
     for (const GradientGroup& group : groups) {
-      replicas.strategy(worker).gradients_ready(round, group.number);
-      const size_t begun = group.number == 1 ? 3 : said[worker].size();
-      EXPECT_EQ(said[worker].size(), begun) << "two ranges and a block";
+      replicas_.strategy(worker).gradients_ready(round_, group.number);
+      if (group.number != 1) continue;
+      EXPECT_EQ(said_[worker].size(), 3) << "two ranges and a block";
     }
-    EXPECT_THAT(said[worker],
+    EXPECT_THAT(said_[worker],
                 testing::ElementsAre("start 0 of 16", "start 1 of 96", "start 2 of 80",
                                      "start 3 of 80", "start 4 of 96"));
-    said[worker].clear();
+    said_[worker].clear();
   }
   for (const int worker : {0, 1}) {
-    EXPECT_TRUE(replicas.strategy(worker).after_step(round));
-    EXPECT_THAT(said[worker],
+    EXPECT_TRUE(replicas_.strategy(worker).after_step(round_));
+    EXPECT_THAT(said_[worker],
                 testing::ElementsAre("wait 0", "wait 1", "wait 2", "wait 3", "wait 4"));
   }
 }
 
-TEST(GradientAverage, OfAGradientThatIsNotFiniteEndsTheRunOnEveryMember) {
-  std::vector<std::string> said[2];
-  int member = 0;
-  Replicas replicas(recipe_with({}), specs(), 2, [&](auto to) {
-    return std::make_unique<Listening>(std::move(to), said[member++]);
-  });
-  Round round;
-  round.run = 1;
-  round.step = 4;
-  round.roster = {{0, {}, 0.5f, 0}, {1, {}, 0.5f, 0}};
-  random_gradients(0, 1000, replicas.params(0));
-  const std::vector<float> before(replicas.params(0).all().begin(), replicas.params(0).all().end());
-  replicas.gradients(1).tensor(4)[3] = std::numeric_limits<float>::infinity();
+TEST_F(GradientAverageOfTwo, WithAGradientThatIsNotFiniteEndsTheRunOnEveryMember) {
+  round_.step = 4;
+  random_gradients(0, 1000, replicas_.params(0));
+  const std::vector<float> before(replicas_.params(0).all().begin(),
+                                  replicas_.params(0).all().end());
+  replicas_.gradients(1).tensor(4)[3] = std::numeric_limits<float>::infinity();
   for (const int worker : {0, 1}) {
     for (const GradientGroup& group : gradient_groups(specs())) {
-      replicas.strategy(worker).gradients_ready(round, group.number);
+      replicas_.strategy(worker).gradients_ready(round_, group.number);
     }
   }
   for (const int worker : {0, 1}) {
-    EXPECT_THAT(tests::error_of([&] { (void)replicas.strategy(worker).after_step(round); }),
+    EXPECT_THAT(tests::error_of([&] { (void)replicas_.strategy(worker).after_step(round_); }),
                 HasSubstr(fmt::format("step 5: the gradient norm is inf on worker {}", worker)));
   }
-  EXPECT_THAT(replicas.params(0).all(), ElementsAreArray(before));
+  EXPECT_THAT(replicas_.params(0).all(), ElementsAreArray(before));
 }
 
 }  // namespace
