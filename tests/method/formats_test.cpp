@@ -64,9 +64,14 @@ TEST(Formats, TakeTheirBytes) {
     const StepMemory memory = step_memory(used, tensors, state, 1);
     return std::pair(memory.weights, memory.consensus);
   };
-  const auto n = static_cast<double>(arena_elements(tensors_of(recipe({}))));
+  const std::vector<TensorSpec> tensors = tensors_of(recipe({}));
+  const auto n = static_cast<double>(arena_elements(tensors));
   EXPECT_EQ(bytes({}), std::pair(4 * n, 8 * n));
-  EXPECT_EQ(bytes({"train.precision=bf16", "optim.state=bf16"}), std::pair(6 * n, 4 * n));
+  // Products do not read an embedding that is not the head.
+  const auto embedding = static_cast<double>(arena_elements(std::span(tensors).first(1)));
+  EXPECT_EQ(bytes({"train.precision=bf16", "optim.state=bf16"}),
+            std::pair(6 * n - 2 * embedding, 4 * n));
+  EXPECT_EQ(bytes({"train.precision=bf16", "model.tied=true"}).first, 6 * (n - embedding));
   const auto [weights, state] =
       bytes({"train.precision=bf16", "train.weights=bf16", "optim.state=8bit"});
   EXPECT_EQ(weights, 2 * n);

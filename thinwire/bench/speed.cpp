@@ -151,7 +151,12 @@ std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const te
                                  sync::Strategy& strategy) {
   const std::span<const uint8_t> own = params.bytes();
   const auto arena = static_cast<double>(own.size());
-  const double copy = params.rounded() == nullptr ? 0 : arena / 2;
+  double copy = 0;
+  for (size_t tensor = 0; tensor < params.layout().size(); ++tensor) {
+    if (params.rounded_tensor(tensor) == nullptr) continue;
+    copy += static_cast<double>(sizeof(Bf16)) *
+            static_cast<double>(params.layout().specs()[tensor].count());
+  }
   const auto in_files =
       params.offload() ? static_cast<double>(params.offload()->traffic().resident) : 0;
   const tensor::Arena* const shared = strategy.shared();

@@ -16,20 +16,27 @@ constexpr bool kIsFloat = std::is_same_v<T, float>;
 
 }  // namespace
 
+// The bf16 copy of the tensors that products read. It has a place for all of them, but the system
+// gives no memory to places that are never written.
 template <typename T>
 class CpuOps<T>::Copy {
  public:
   // kept: the same arena if the copy is to be registered with it (Arena::keep_rounded), else null.
-  Copy(const tensor::Arena& params, tensor::Arena* kept, ThreadPool& threads)
-      : params_(params), kept_(kept), threads_(threads), values_(params.layout().total()) {
+  Copy(const tensor::Arena& params, tensor::Arena* kept, const method::ModelSpec& model,
+       ThreadPool& threads)
+      : params_(params),
+        kept_(kept),
+        threads_(threads),
+        copied_(method::multiplied_tensors(model, params.layout().specs())),
+        values_(params.layout().total()) {
     if constexpr (!kIsFloat<T>) {
-      if (kept_ != nullptr) kept_->keep_rounded(values_.data());
+      if (kept_ != nullptr) kept_->keep_rounded(values_.data(), copied_);
     }
     refresh();
   }
   ~Copy() {
     if constexpr (!kIsFloat<T>) {
-      if (kept_ != nullptr && kept_->rounded() == values_.data()) kept_->keep_rounded(nullptr);
+      if (kept_ != nullptr && kept_->rounded() == values_.data()) kept_->keep_rounded(nullptr, {});
     }
   }
   Copy(const Copy&) = delete;
@@ -38,23 +45,38 @@ class CpuOps<T>::Copy {
   void refresh() {
     if constexpr (!kIsFloat<T>) {
       if (kept_ != nullptr && kept_->is_current(values_.data())) return;
-      const float* const from = params_.all().data();
-      threads_.for_ranges(params_.layout().total(), 64, [&](int64_t begin, int64_t end, int) {
-        const int64_t count = end - begin;
-        tensor::kernels<T>().store_rows(1, count, nullptr, from + begin, count,
-                                        values_.data() + begin, count);
-      });
+      const tensor::Layout& layout = params_.layout();
+      for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
+        if (copied_[tensor]) copy(layout.offset(tensor), layout.specs()[tensor].count());
+      }
       if (kept_ != nullptr && kept_->rounded() == values_.data()) kept_->set_rounded_current();
     }
   }
 
   const T* data() const { return values_.data(); }
-  size_t bytes() const { return values_.bytes(); }
+  size_t bytes() const {
+    const tensor::Layout& layout = params_.layout();
+    size_t sum = 0;
+    for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
+      if (copied_[tensor]) sum += sizeof(T) * static_cast<size_t>(layout.specs()[tensor].count());
+    }
+    return sum;
+  }
 
  private:
+  void copy(int64_t first, int64_t size) {
+    const float* const from = params_.all().data() + first;
+    T* const to = values_.data() + first;
+    threads_.for_ranges(size, 64, [&](int64_t begin, int64_t end, int) {
+      const int64_t count = end - begin;
+      tensor::kernels<T>().store_rows(1, count, nullptr, from + begin, count, to + begin, count);
+    });
+  }
+
   const tensor::Arena& params_;
   tensor::Arena* const kept_;
   ThreadPool& threads_;
+  const std::vector<bool> copied_;  // by tensor
   tensor::AlignedBuffer<T> values_;
 };
 
@@ -74,9 +96,10 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
              parts.max_rows * parts.sequence, parts.sequence) {
   if constexpr (!kIsFloat<T>) {
     if (params_.format() == WeightFormat::kF32) {
-      copy_ = std::make_unique<Copy>(parts.params, &parts.params, threads_);
+      copy_ = std::make_unique<Copy>(parts.params, &parts.params, parts.model, threads_);
     }
-    if (frozen_ != nullptr) frozen_copy_ = std::make_unique<Copy>(*frozen_, nullptr, threads_);
+    if (frozen_ != nullptr)
+      frozen_copy_ = std::make_unique<Copy>(*frozen_, nullptr, parts.model, threads_);
   }
   if (method::is_adapted(parts.adapter)) {
     adapters_ = std::make_unique<AdapterProducts<T>>(

@@ -42,9 +42,7 @@ TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const
     const std::span stored(params.bf16() + params.layout().offset(tensor), count);
     return {.tensor = tensor, .params = {}, .gradient = gradient, .stored = stored};
   }
-  Bf16* const rounded = params.rounded();
-  return {tensor, params.tensor(tensor), gradient,
-          rounded == nullptr ? nullptr : rounded + params.layout().offset(tensor)};
+  return {tensor, params.tensor(tensor), gradient, params.rounded_tensor(tensor)};
 }
 
 Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout)

@@ -68,6 +68,14 @@ double train_flops_per_token(const config::Recipe& recipe) {
          6 * multiplied(adapted.trained);
 }
 
+std::vector<bool> multiplied_tensors(const ModelSpec& model, std::span<const TensorSpec> tensors) {
+  std::vector<bool> multiplied(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    multiplied[i] = tensors[i].role != TensorRole::kEmbedding || model.tied;
+  }
+  return multiplied;
+}
+
 int64_t parameter_count(std::span<const TensorSpec> tensors) {
   int64_t count = 0;
   for (const TensorSpec& tensor : tensors) count += tensor.count();

@@ -28,8 +28,23 @@ double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {
   return chunk * (vocab * kFloat + hidden * (kLogitParts * kFloat + operand));
 }
 
-int64_t frozen_elements(const config::Recipe& recipe) {
-  return arena_elements(adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen);
+std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
+  return adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen;
+}
+
+// Of fp32 tensors, where products are in bf16.
+double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const std::vector<bool> multiplied = multiplied_tensors(ModelSpec(recipe), tensors);
+  int64_t elements = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (multiplied[i]) elements += arena_elements(tensors.subspan(i, 1));
+  }
+  return kBf16 * static_cast<double>(elements);
+}
+
+double fp32_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16) {
+  return kFloat * static_cast<double>(arena_elements(tensors)) +
+         (bf16 ? copy_bytes(recipe, tensors) : 0);
 }
 
 // The products with the factors (model/adapter_products.h).
@@ -54,10 +69,10 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, 
              StepMemory& memory) {
   const bool copies = bf16 && recipe.train.weights == WeightFormat::kF32;
   if (find_method(recipe.sync.method).keeps_bf16_weights) {  // changes them tensor by tensor
-    memory.weights = copies ? kBf16 * static_cast<double>(arena_elements(tensors)) : 0;
+    memory.weights = copies ? copy_bytes(recipe, tensors) : 0;
   }
   if (!find_adapter(recipe.adapter.kind).merges) {
-    memory.frozen = bf16 ? kBf16 * static_cast<double>(frozen_elements(recipe)) : 0;
+    memory.frozen = bf16 ? copy_bytes(recipe, frozen_tensors(recipe)) : 0;
   }
   memory.consensus -= outer_bytes(recipe, tensors);
   const StateBytes state = optimizer_state(recipe, tensors);
@@ -71,7 +86,7 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, 
 
 double shared_frozen_bytes(const config::Recipe& recipe) {
   if (find_adapter(recipe.adapter.kind).merges || recipe.train.offload) return 0;
-  return kFloat * static_cast<double>(frozen_elements(recipe));
+  return fp32_bytes(recipe, frozen_tensors(recipe), false);
 }
 
 double StepMemory::total() const {
@@ -88,11 +103,11 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   PassMemory passes = find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
   if (is_adapted(recipe.adapter)) passes.streamed_gradients = streamed_bytes(tensors);
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
-  const auto arena = static_cast<double>(arena_elements(tensors));
   const bool stored_bf16 = train.weights == WeightFormat::kBf16;
   StepMemory memory = {
-      .weights = arena * (stored_bf16 ? kBf16 : kFloat + (bf16 ? kBf16 : 0)),
-      .frozen = static_cast<double>(frozen_elements(recipe)) * (kFloat + (bf16 ? kBf16 : 0)),
+      .weights = stored_bf16 ? kBf16 * static_cast<double>(arena_elements(tensors))
+                             : fp32_bytes(recipe, tensors, bf16),
+      .frozen = fp32_bytes(recipe, frozen_tensors(recipe), bf16),
       .gradients = gradient_bytes(recipe, tensors, passes),
       .consensus = state.consensus,
       .local = state.local,

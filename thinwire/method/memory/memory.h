@@ -13,13 +13,13 @@
 namespace thinwire::method {
 
 struct StepMemory {
-  double weights = 0;    // of trained tensors; with bf16 products, also the bf16 copy of fp32 ones
-  double frozen = 0;     // with an adapter: of the other tensors, in fp32, and likewise a copy
-  double gradients = 0;  // fp32: all, or with train.update = layer those held at once
-  double consensus = 0;  // optimizer and method state, equal on all replicas
-  double local = 0;      // the member's own state
-  double sums = 0;       // that the transport forms
-  double window = 0;     // with train.offload: of what is then not counted as weights or state
+  double weights = 0;  // of trained tensors; with bf16 products also a bf16 copy of what they read
+  double frozen = 0;   // with an adapter: of the other tensors, in fp32, and likewise a copy
+  double gradients = 0;       // fp32: all, or with train.update = layer those held at once
+  double consensus = 0;       // optimizer and method state, equal on all replicas
+  double local = 0;           // the member's own state
+  double sums = 0;            // that the transport forms
+  double window = 0;          // with train.offload: of what is then not counted as weights or state
   double activations = 0;     // kept from forward to backward pass, and the buffers of both
   double cross_entropy = 0;   // one chunk of logits
   double thread_buffers = 0;  // of attention and the matrix products, over all threads

@@ -159,8 +159,9 @@ const float* Arena::device_values() const {
   return mirror_->data();
 }
 
-void Arena::keep_rounded(Bf16* copy) {
+void Arena::keep_rounded(Bf16* copy, std::vector<bool> kept) {
   rounded_ = copy;
+  rounded_kept_ = std::move(kept);
   rounded_current_ = false;
 }
 

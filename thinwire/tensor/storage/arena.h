@@ -114,10 +114,15 @@ class Arena {
   float* device_values();
   const float* device_values() const;
 
-  // Registers a bf16 copy of all values, owned by the code that multiplies with it (null: none).
-  // Code that updates the values may round them into it in the same pass and then call
-  // set_rounded_current(); any later access for writing makes the copy out of date.
-  void keep_rounded(Bf16* copy);
+  // Registers a bf16 copy of the values, owned by the code that multiplies with it (null: none), of
+  // those tensors for which `kept` is true. Code that updates a tensor may round it into its place
+  // in the copy (null: not kept) in the same pass, and call set_rounded_current() after the last;
+  // any later access for writing makes the copy out of date.
+  void keep_rounded(Bf16* copy, std::vector<bool> kept);
+  Bf16* rounded_tensor(size_t index) const {
+    return rounded_ != nullptr && rounded_kept_[index] ? rounded_ + layout_->offset(index)
+                                                       : nullptr;
+  }
   Bf16* rounded() const { return rounded_; }
   void set_rounded_current() { rounded_current_ = true; }
   // Whether this is the registered copy and holds the current values.
@@ -146,6 +151,7 @@ class Arena {
   std::unique_ptr<Mirror> mirror_;  // declared after the memory that it refers to
   mutable Side newest_ = Side::kBoth;
   Bf16* rounded_ = nullptr;
+  std::vector<bool> rounded_kept_;  // by tensor
   bool rounded_current_ = false;
 };
 
