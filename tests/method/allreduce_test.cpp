@@ -56,6 +56,8 @@ TEST(AllReduceTraffic, OfProjectedGradientsIsAThirdOfThatOfWholeOnes) {
   EXPECT_LT(projected.received_bytes, 0.35 * whole.received_bytes);
   // Each of 168 matrices is renewed every 200 steps, with two sums that wait for each other.
   EXPECT_NEAR(projected.round_trips, 2 + 2 * 2 * 168 / 200.0, 0.1);
+  // Seeded ones take none.
+  EXPECT_EQ(sent({"optim.gradients=projected", "galore.basis=seeded"}).round_trips, 2);
 }
 
 TEST(AllReduceTraffic, OfAStepsOperationsIsThatOfTheRun) {

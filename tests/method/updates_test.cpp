@@ -107,6 +107,10 @@ TEST(ProjectedGradients, AreRefusedWhereTheyAreNotEnough) {
   EXPECT_EQ(refusal({"optim.gradients=projected", "optim.method=galore", "train.workers=2",
                      "sync.method=diloco"}),
             tests::kNoError);
+  EXPECT_EQ(refusal({"optim.gradients=projected", "optim.method=galore", "galore.basis=seeded",
+                     "train.workers=2", "sync.method=diloco", "sync.within=allreduce",
+                     "sync.clusters=1"}),
+            tests::kNoError);
 }
 
 TEST(ProjectedGradients, AreKeptUnlessTheyCanBeUsedUpOneByOne) {
@@ -136,6 +140,7 @@ TEST(ProjectedGradients, TakeTheMemoryOfProjectionsAndOfWhatIsRenewedAtOnce) {
   // 14 matrices, of which 2 are renewed in the same step.
   EXPECT_EQ(bytes({"train.microbatch=1", "galore.refresh=7"}),
             4 * (kRest + kProjections + 2 * kMatrix));
+  EXPECT_EQ(bytes({"galore.basis=seeded"}), 4 * (kRest + kProjections));
   EXPECT_EQ(bytes({"train.update=layer", "optim.clip=0"}), 4.0 * 4096 * 64);
   // Beside the head's gradient, twice that of the group of head and final norm.
   EXPECT_EQ(bytes({"train.update=layer", "optim.clip=0", "train.workers=2"}),

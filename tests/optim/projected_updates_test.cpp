@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/optim/projection.h"
 #include "tests/optim/random_values.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
@@ -29,29 +30,6 @@ std::vector<TensorSpec> specs() {
 method::OptimizerOptions options_of(std::vector<std::string> recipe, bool projected) {
   if (projected) recipe.emplace_back("optim.gradients=projected");
   return method::optimizer_options(method::load_recipe({}, recipe));
-}
-
-// P^T G Q, as a backward pass forms it.
-std::vector<float> projection(const tensor::Projection& bases, std::span<const float> gradient,
-                              int64_t rows, int64_t columns) {
-  const int64_t out_rows = bases.rows(rows), out_columns = bases.columns(columns);
-  std::vector<float> out;
-  for (int64_t i = 0; i < out_rows; ++i) {
-    for (int64_t j = 0; j < out_columns; ++j) {
-      double sum = 0;
-      for (int64_t row = 0; row < rows; ++row) {
-        const double left =
-            bases.left == nullptr ? double(row == i) : double(bases.left[i * rows + row]);
-        for (int64_t column = 0; left != 0 && column < columns; ++column) {
-          const double right = bases.right == nullptr ? double(column == j)
-                                                      : double(bases.right[j * columns + column]);
-          sum += left * gradient[size_t(row * columns + column)] * right;
-        }
-      }
-      out.push_back(float(sum));
-    }
-  }
-  return out;
 }
 
 // The weights after some steps from zero.
@@ -87,6 +65,7 @@ TEST(ProjectedUpdates, AreThoseOfWholeGradientsToRoundingOverRenewals) {
   const std::vector<std::vector<std::string>> recipes = {
       {"optim.method=galore", "galore.rank=4", "galore.refresh=3"},
       {"optim.method=galore", "galore.rank=4", "galore.refresh=1", "galore.moments=rotate"},
+      {"optim.method=galore", "galore.rank=4", "galore.refresh=3", "galore.basis=seeded"},
       {"optim.method=natural_galore", "natural_galore.rank=4", "natural_galore.refresh=3",
        "natural_galore.history=3"},
       {"optim.method=natural_galore", "natural_galore.rank=4", "natural_galore.refresh=4",
@@ -113,6 +92,48 @@ TEST(ProjectedUpdates, AreWholeInTheStepsInWhichBasesAreRenewed) {
     EXPECT_TRUE(form.bases);
     EXPECT_EQ(form.renewed, step % 3 == 0) << step;
     EXPECT_EQ(form.in_pass().rank, step % 3 == 0 ? 0 : 3);
+  }
+}
+
+// So they agree on all workers, whenever a worker first needs them and whatever it has seen.
+TEST(SeededBases, AreAFunctionOfTheStep) {
+  const tensor::Layout layout(specs());
+  for (const char* bases : {"optim.bases=fp32", "optim.bases=8bit"}) {
+    const std::vector<std::string> fields = {"optim.method=galore", "galore.basis=seeded",
+                                             "galore.refresh=3", bases};
+    const auto optimizer = make_optimizer(options_of(fields, true), layout);
+    const auto values = [](Optimizer& one, uint64_t step) {
+      const tensor::Projection held = one.gradient_form(0, step).bases;
+      return std::vector<float>(held.left, held.left + held.rank * 12);
+    };
+    tensor::Arena params(layout);
+    ThreadPool threads(1);
+    std::vector<float> last;
+    for (uint64_t step = 0; step < 10; ++step) {
+      const std::vector<float> now = values(*optimizer, step);
+      EXPECT_EQ(values(*make_optimizer(options_of(fields, true), layout), step), now) << step;
+      EXPECT_EQ(now == last, step > 0 && !optimizer->redrawn(0, step - 1)) << step;
+      last = now;
+      optimizer->update(tensor_update(params, 0, random_values(3 * 20, step)), {step, 0.01f},
+                        threads);
+    }
+  }
+}
+
+TEST(SeededBases, AreDrawnAnewInDueStepsOfProjectedMatricesOnly) {
+  std::vector<TensorSpec> tensors = specs();
+  tensors[3].name = "model.layers.0.self_attn.o_proj.weight";
+  const tensor::Layout layout(tensors);
+  const auto optimizer =
+      make_optimizer(options_of({"optim.method=galore", "galore.basis=seeded", "galore.refresh=3",
+                                 "galore.ranks=[\"*.o_proj.*=0\"]"},
+                                true),
+                     layout);
+  for (uint64_t step = 0; step < 9; ++step) {
+    EXPECT_EQ(optimizer->redrawn(0, step), step > 0 && step % 3 == 0) << step;
+    EXPECT_FALSE(optimizer->redrawn(1, step) || optimizer->redrawn(3, step)) << step;
+    EXPECT_FALSE(optimizer->gradient_form(0, step).renewed);
+    EXPECT_TRUE(optimizer->gradient_form(0, step).in_pass());
   }
 }
 

@@ -389,5 +389,26 @@ TEST(Subspace, FirstBasesCaptureNearlyAllThatCanBeCaptured) {
   EXPECT_LE(square_norm(core), most * (1 + 1e-5));
 }
 
+// An element of the mean of P P^T has a standard deviation of 1 / sqrt(rank draws).
+TEST(SeededBases, KeepEveryDirectionOnAverage) {
+  constexpr int64_t kRows = 7, kRank = 3;
+  constexpr int kDraws = 3000;
+  const LowRankShape shape = {.rows = kRows, .columns = 9, .rank = kRank};
+  std::vector<float> left(kRank * kRows);
+  std::vector<double> mean(kRows * kRows);
+  for (int draw = 0; draw < kDraws; ++draw) {
+    draw_seeded(shape, {left, {}}, static_cast<uint64_t>(draw));
+    for (int64_t i = 0; i < kRows * kRows; ++i) {
+      for (int64_t k = 0; k < kRank; ++k) {
+        mean[size_t(i)] += double(left[size_t(k * kRows + i / kRows)]) *
+                           double(left[size_t(k * kRows + i % kRows)]) / kDraws;
+      }
+    }
+  }
+  for (int64_t i = 0; i < kRows * kRows; ++i) {
+    EXPECT_NEAR(mean[size_t(i)], i / kRows == i % kRows ? 1 : 0, 0.05);
+  }
+}
+
 }  // namespace
 }  // namespace thinwire::optim

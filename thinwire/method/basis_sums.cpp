@@ -5,6 +5,7 @@
 
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/memory/updates.h"
+#include "thinwire/method/optimizers/galore.h"
 #include "thinwire/method/optimizers/low_rank.h"
 #include "thinwire/method/optimizers/optimizers.h"
 
@@ -14,15 +15,15 @@ namespace {
 constexpr uint32_t kFirstFragment = 1 << 16;
 constexpr uint32_t kSumsOfATensor = 2 * kFirstIterations;
 
-bool averages_projections(const config::Recipe& recipe) {
+bool averages_bases(const config::Recipe& recipe) {
   return recipe.optim.gradients == config::GradientCoordinates::kProjected &&
-         members_of_a_step(recipe) > 1;
+         members_of_a_step(recipe) > 1 && !draws_bases(recipe);
 }
 
 std::vector<LowRankShape> shapes_of(const config::Recipe& recipe,
                                     std::span<const TensorSpec> tensors) {
   std::vector<LowRankShape> shapes;
-  if (!averages_projections(recipe)) return shapes;
+  if (!averages_bases(recipe)) return shapes;
   const OptimizerOptions options = optimizer_options(recipe);
   for (const TensorSpec& tensor : tensors) {
     shapes.push_back(options.spec->subspace(options, tensor));

@@ -22,7 +22,7 @@ struct BasisSum {
 };
 
 // Those of a training step, counted from 0; none unless the recipe's workers average projected
-// gradients at every step. `tensors` are the model's.
+// gradients at every step, in bases that follow the gradients. `tensors` are the model's.
 std::vector<BasisSum> basis_sums(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                                  int64_t step);
 

@@ -11,6 +11,7 @@
 namespace thinwire::optim {
 namespace {
 
+using method::Basis;
 using method::LowRankShape;
 
 constexpr int64_t kGrain = 1024;
@@ -43,8 +44,12 @@ void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& s
                               ThreadPool& threads) {
   const LowRankShape& shape = shapes_[tensor.tensor];
   if (shape.rank > 0) {
+    if (shape.basis == Basis::kSeeded) draw_if_absent(tensor.tensor, step.number);
     update_matrix(tensor, shape, step, threads);
-    return take_renewed(tensor.tensor, step.number, threads);
+    if (!redrawn(tensor.tensor, step.number)) {
+      return take_renewed(tensor.tensor, step.number, threads);
+    }
+    return draw(tensor.tensor, renewals(tensor.tensor, step));
   }
   adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor.tensor, 0),
                piece(tensor.tensor, 1), step, threads);
@@ -53,7 +58,9 @@ void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& s
 tensor::GradientForm LowRankOptimizer::gradient_form(size_t tensor, uint64_t step) {
   const LowRankShape& shape = shapes_[tensor];
   if (!options().projected || shape.rank == 0) return {};
-  tensor::GradientForm form = {.projected = true, .renewed = due(tensor, step)};
+  const bool seeded = shape.basis == Basis::kSeeded;
+  if (seeded) draw_if_absent(tensor, step);
+  tensor::GradientForm form = {.projected = true, .renewed = !seeded && due(tensor, step)};
   const Bases held = bases(tensor, shape);
   if (held.present()) form.bases = {held.left.data(), held.right.data(), shape.rank};
   return form;
@@ -63,7 +70,10 @@ void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const flo
                                std::span<float> projected, ThreadPool& threads,
                                const Average& average) {
   const LowRankShape& shape = shapes_[tensor];
-  Bases held = bases(tensor, shape);
+  const Bases held = bases(tensor, shape);
+  if (shape.basis == Basis::kSeeded) {
+    return subspace_.project(shape, held, whole, 1, projected, threads);
+  }
   const bool present = held.present();
   if (!present) {
     subspace_.start(shape, held, whole, seed(tensor), threads, average);
@@ -76,6 +86,24 @@ void LowRankOptimizer::project(size_t tensor, uint64_t step, std::span<const flo
   renewed.right.assign(held.right.begin(), held.right.end());
   subspace_.renew(shape, {renewed.left, renewed.right},
                   {whole, projected, seed(tensor), plan_.renewals(tensor, step)}, threads, average);
+}
+
+bool LowRankOptimizer::redrawn(size_t tensor, uint64_t step) const {
+  const LowRankShape& shape = shapes_[tensor];
+  return shape.rank > 0 && shape.basis == Basis::kSeeded && due(tensor, step);
+}
+
+void LowRankOptimizer::draw_if_absent(size_t tensor, uint64_t step) {
+  if (!bases(tensor, shapes_[tensor]).present()) draw(tensor, plan_.renewals_before(tensor, step));
+}
+
+// The number of renewals, not the step, decides how the bases are rounded, so that workers agree on
+// them whenever they draw them.
+void LowRankOptimizer::draw(size_t tensor, uint64_t renewals) {
+  const LowRankShape& shape = shapes_[tensor];
+  draw_seeded(shape, bases(tensor, shape), derive_seed(seed(tensor), renewals));
+  ThreadPool one(1);
+  keep_bases(tensor, shape, renewals, one);
 }
 
 void LowRankOptimizer::reset() {

@@ -26,6 +26,7 @@ class LowRankOptimizer : public Optimizer {
   tensor::GradientForm gradient_form(size_t tensor, uint64_t step) final;
   void project(size_t tensor, uint64_t step, std::span<const float> whole,
                std::span<float> projected, ThreadPool& threads, const Average& average) final;
+  bool redrawn(size_t tensor, uint64_t step) const final;
   void reset() final;
 
  protected:
@@ -80,6 +81,11 @@ class LowRankOptimizer : public Optimizer {
   struct Renewed {
     std::vector<float> left, right;
   };
+  // Gives the tensor the seeded bases of the step, unless it has them: state is zero at first, and
+  // after a member was inactive.
+  void draw_if_absent(size_t tensor, uint64_t step);
+  // Those after `renewals` renewals.
+  void draw(size_t tensor, uint64_t renewals);
   // Gives the tensor its renewed bases, if there are any, and converts its state to them.
   void take_renewed(size_t tensor, uint64_t step, ThreadPool& threads);
   void rotate_moment(const method::LowRankShape& shape, const Bases& before, const Bases& now,

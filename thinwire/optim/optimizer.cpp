@@ -56,7 +56,7 @@ void Optimizer::project(size_t, uint64_t, std::span<const float> whole, std::spa
 void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
                      ThreadPool& threads) {
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
-    assert(method::gradient_shape(options_, spec(tensor)) == spec(tensor).shape);
+    assert(method::gradient_shape(options_, spec(tensor)) == grads.layout().specs()[tensor].shape);
     update(tensor_update(params, tensor, grads.tensor(tensor)), step, threads);
   }
   if (params.rounded() != nullptr) params.set_rounded_current();

@@ -65,8 +65,12 @@ class Optimizer {
   virtual void project(size_t tensor, uint64_t step, std::span<const float> whole,
                        std::span<float> projected, ThreadPool& threads, const Average& average);
 
-  // Updates all tensors of the arenas, whose layouts must be the optimizer's. Only for optimizers
-  // that take gradients element by element.
+  // Whether the tensor's gradient has other coordinates after the step of this number, because its
+  // bases are then drawn anew, whatever the gradient.
+  virtual bool redrawn(size_t /*tensor*/, uint64_t /*step*/) const { return false; }
+
+  // Updates all tensors of the arenas. The layout of `params` must be the optimizer's; `grads` has
+  // the same tensors with the shapes in which it takes their gradients.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
             ThreadPool& threads);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "thinwire/base/rng.h"
 #include "thinwire/base/scratch.h"
@@ -62,6 +63,15 @@ bool agreed(std::span<float> vectors, const Average& average) {
 }  // namespace
 
 bool Bases::present() const { return has_values(left.empty() ? right : left); }
+
+void draw_seeded(const LowRankShape& shape, const Bases& bases, uint64_t seed) {
+  const auto size = static_cast<float>(1 / std::sqrt(static_cast<double>(shape.rank)));
+  for (const auto& [basis, stream] :
+       {std::pair(bases.left, kLeftStream), {bases.right, kRightStream}}) {
+    draw_signs(basis, derive_seed(seed, stream));
+    for (float& value : basis) value *= size;
+  }
+}
 
 void Subspace::times_basis(const LowRankShape& shape, const float* gradient, const float* basis,
                            float factor, float* out, ThreadPool& threads) {

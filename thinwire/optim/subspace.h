@@ -13,13 +13,18 @@
 
 namespace thinwire::optim {
 
-// The rows are orthonormal basis vectors. A side that is not projected has none.
+// The rows are basis vectors, orthonormal unless they are drawn (draw_seeded). A side that is not
+// projected has none.
 struct Bases {
   std::span<float> left;   // P^T [rank, rows]
   std::span<float> right;  // Q^T [rank, columns]
   // Whether the bases have been computed. State is zero at first, and after a member was inactive.
   bool present() const;
 };
+
+// Bases of signs times 1/sqrt(rank), chosen by `seed` alone. P P^T is the identity in the mean over
+// seeds, so that what is projected and lifted again is right on average.
+void draw_seeded(const method::LowRankShape& shape, const Bases& bases, uint64_t seed);
 
 // Operations on subspaces, with the working memory they need. The memory grows with the largest
 // matrix so far.

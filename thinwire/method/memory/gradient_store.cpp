@@ -13,6 +13,7 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/optimizers/galore.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
@@ -43,11 +44,11 @@ void check_optimizer(const config::Recipe& recipe) {
 }
 
 void check_clusters(const config::Recipe& recipe) {
-  if (!recipe.sync.clustered()) return;
+  if (!recipe.sync.clustered() || draws_bases(recipe)) return;
   throw UsageError(
       fmt::format("[optim] gradients = \"projected\" needs sync.within = \"none\", got \"{}\": the "
                   "workers of a cluster do not agree on bases; leave clusters out, or choose "
-                  "gradients = \"whole\"",
+                  "gradients = \"whole\", or galore with galore.basis = \"seeded\"",
                   recipe.sync.within));
 }
 
@@ -73,11 +74,11 @@ void check_adapter_kind(const config::Recipe& recipe) {
 }
 
 // The whole gradients of matrices whose bases are renewed in the same step are held together if the
-// step takes several passes, else one after another.
+// step takes several passes, else one after another. Seeded bases need none.
 int64_t renewed_elements(const config::Recipe& recipe, const OptimizerOptions& options,
                          std::span<const TensorSpec> tensors) {
   const std::vector<int64_t> counts = projected_matrices(options, tensors);
-  if (counts.empty()) return 0;
+  if (counts.empty() || draws_bases(recipe)) return 0;
   if (!takes_several_passes(recipe)) return counts.front();
   int64_t every = 1;
   for (const TensorSpec& tensor : tensors) {

@@ -17,4 +17,8 @@ struct GaloreOptions final : OptimizerSectionOf<GaloreOptions> {
 
 extern const OptimizerSpec kGalore;
 
+// Whether the recipe's optimizer is GaLore with seeded bases, which all workers share without
+// exchanging anything.
+bool draws_bases(const config::Recipe& recipe);
+
 }  // namespace thinwire::method

@@ -88,7 +88,10 @@ void describe_subspace_step(config::Fields& fields, double& scale, Moments& mome
 
 LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor, Sides sides) {
   if (!tensor.is_hidden_matrix()) return {};
-  LowRankShape shape = {.columns = tensor.shape.back(), .sides = sides, .refresh = fields.refresh};
+  LowRankShape shape = {.columns = tensor.shape.back(),
+                        .sides = sides,
+                        .refresh = fields.refresh,
+                        .basis = fields.basis};
   shape.rows = tensor.count() / shape.columns;
   const int64_t smaller = std::min(shape.rows, shape.columns);
   shape.rank = fields.rank > 0 ? fields.rank : std::max<int64_t>(smaller / 4, 1);
@@ -121,9 +124,9 @@ void check_shared_gradient(std::string_view optimizer, const config::Recipe& rec
   for (const auto& [field, method] : {std::pair("method", sync.method), {"within", sync.within}}) {
     if (method != kDistro.name) continue;
     throw UsageError(fmt::format(
-        "[optim] method = \"{}\" needs gradients that all replicas share, from which it takes its "
-        "basis, or workers that train independently, got [sync] {} = \"{}\", whose replicas share "
-        "compressed momentum only; use adamw, or sync.method = \"allreduce\"",
+        "[optim] method = \"{}\" needs gradients that all replicas share, or workers that train "
+        "independently, got [sync] {} = \"{}\", whose replicas share compressed momentum only; use "
+        "adamw, galore with galore.basis = \"seeded\", or sync.method = \"allreduce\"",
         optimizer, field, method));
   }
 }
@@ -144,6 +147,10 @@ bool RefreshPlan::due(size_t tensor, uint64_t step) const {
 
 uint64_t RefreshPlan::renewals(size_t tensor, uint64_t step) const {
   return (step + every_ - offsets_[tensor]) / every_;
+}
+
+uint64_t RefreshPlan::renewals_before(size_t tensor, uint64_t step) const {
+  return renewals(tensor, std::max<uint64_t>(step, 1) - 1);
 }
 
 }  // namespace thinwire::method

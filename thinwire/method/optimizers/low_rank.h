@@ -28,6 +28,8 @@ struct LowRankFields {
   int64_t rank = 0;               // 0: a quarter of each matrix's smaller dimension
   config::StringList ranks = {};  // "PATTERN=RANK"
   int64_t refresh = 200;          // T
+  Basis basis = Basis::kGradient;
+  // Lists all but `basis`, which not all of them have.
   void describe(config::Fields& fields);
 };
 
@@ -44,7 +46,8 @@ LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tenso
 void check_ranks(std::string_view section, const LowRankFields& fields,
                  const config::Recipe& recipe);
 
-// Throws UsageError if replicas share no gradient from which all could derive the same basis.
+// Throws UsageError if replicas share no gradient from which all could derive the same basis or
+// scales.
 void check_shared_gradient(std::string_view optimizer, const config::Recipe& recipe);
 
 // Steps of subspace iteration that give a matrix its first bases; a renewal takes one.
@@ -59,6 +62,8 @@ class RefreshPlan {
   bool due(size_t tensor, uint64_t step) const;
   // How often the tensor's subspace has been renewed up to and including this step.
   uint64_t renewals(size_t tensor, uint64_t step) const;
+  // The same before this step: the number of the bases that it uses.
+  uint64_t renewals_before(size_t tensor, uint64_t step) const;
 
  private:
   uint64_t every_;
