@@ -45,7 +45,7 @@ struct Step {
         gradients(layout),
         threads(threads_per_worker),
         tiles(options, layout),
-        encoder(options, tiles, layout, threads),
+        encoder(options, tiles, threads),
         applier(options, {}, optim, tiles, layout, threads) {
     fill(params, 1);
     fill(gradients, 2);

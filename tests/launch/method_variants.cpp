@@ -53,6 +53,10 @@ void append_member_variants(std::vector<Variant>& variants) {
   add("diloco", "two_stages", {"diloco.sync_every=5", "diloco.overlap=eager"},
       {"sync.within=allreduce", two});
   add("sparseloco", "two_stages", {"sparseloco.sync_every=5"}, {"sync.within=distro", two});
+  add("diloco", "two_stages_galore",
+      {"diloco.sync_every=5", "distro.update=adamw", "optim.method=galore",
+       "optim.gradients=projected", "galore.basis=seeded", "galore.refresh=4"},
+      {"sync.within=distro", two});
   add("streaming", "two_stages", {"streaming.sync_every=5", "streaming.fragment_layers=1"},
       {"sync.within=distro", two});
   const std::vector<std::string> slow = {"sync.shares=speed", "train.batch=9", "links.step_s=1",
@@ -128,6 +132,10 @@ std::vector<Variant> all_variants() {
   variants.push_back({distro, "distro_look_ahead", {"distro.overlap=1", "distro.look_ahead=true"}});
   variants.push_back({distro, "distro_adamw_overlap", {"distro.overlap=1", "distro.update=adamw"}});
   variants.push_back({distro, "distro_muon_overlap", {"distro.overlap=1", "distro.update=muon"}});
+  variants.push_back({distro,
+                      "distro_galore",
+                      {"distro.update=adamw", "optim.method=galore", "optim.gradients=projected",
+                       "galore.basis=seeded", "galore.refresh=5"}});
   variants.push_back({distro, "distro_stateless", {stateless}});
   // The last of its rounds is shorter, and checkpoints fall into the middle of others.
   variants.push_back({distro, "distro_local_steps", {stateless, "distro.local_steps=5"}});

@@ -67,6 +67,15 @@ void append_renewals(std::vector<Pair>& pairs) {
     pairs.push_back({&galore, &method::find_method(method), "Projected", projected});
     pairs.push_back({&galore, &method::find_method(method), "Thin", thin});
   }
+  std::vector<std::string> seeded = projected;
+  seeded.emplace_back("galore.basis=seeded");
+  std::vector<std::string> thin_seeded = seeded;
+  thin_seeded.insert(thin_seeded.end(), {"optim.state=8bit", "optim.bases=8bit"});
+  for (const char* method : {"allreduce", "diloco", "distro"}) {
+    pairs.push_back({&galore, &method::find_method(method), "Seeded", seeded});
+    pairs.push_back({&galore, &method::find_method(method), "ThinSeeded", thin_seeded});
+  }
+  add("galore", "SeededWhole", {"refresh=3", "basis=seeded"});
   add("apollo", "Redrawn", {"refresh=3"});
   add("apollo", "Mini", {"refresh=4", "rank=1", "scaling=tensor", "scale=11.3"});
   add("fira", "Rotated", {"refresh=3", "moments=rotate"});

@@ -8,6 +8,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/sync_spec.h"
 
 namespace thinwire::launch {
@@ -25,7 +27,8 @@ StrategyMember::StrategyMember(const config::Recipe& recipe, const tensor::Layou
     : communicator_(std::move(communicator)),
       streams_(recipe.train.update == config::UpdateTime::kLayer),
       params_(layout),
-      gradients_(layout),
+      gradient_layout_(method::gradient_tensors(method::optimizer_options(recipe), layout.specs())),
+      gradients_(gradient_layout_),
       strategy_(sync::make_strategy(
           {params_, gradients_, threads_, permits_, *communicator_, method::sync_spec(recipe)})) {
   uint64_t counter = 0;
@@ -65,7 +68,7 @@ void StrategyMember::fill_gradients(int64_t step) {
   for (size_t tensor = 0; tensor < params_.layout().size(); ++tensor) {
     const std::span<const float> weights = std::as_const(params_).tensor(tensor);
     const std::span<float> gradients = gradients_.tensor(tensor);
-    for (size_t i = 0; i < weights.size(); ++i) gradients[i] = noise(++counter) + weights[i];
+    for (size_t i = 0; i < gradients.size(); ++i) gradients[i] = noise(++counter) + weights[i];
   }
 }
 

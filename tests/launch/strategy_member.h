@@ -58,6 +58,7 @@ class StrategyMember {
   ThreadPool threads_{1};
   PermitHold permits_{nullptr, 1};
   tensor::Arena params_;
+  const tensor::Layout gradient_layout_;  // as the optimizer takes them
   tensor::Arena gradients_;
   std::unique_ptr<sync::Strategy> strategy_;
 };

@@ -40,6 +40,9 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
   check_hosted(tiny_recipe(test_folder()));
   check_hosted(tiny_recipe(
       test_folder(), {"optim.method=galore", "optim.gradients=projected", "sync.method=diloco"}));
+  check_hosted(tiny_recipe(
+      test_folder(), {"optim.method=galore", "optim.gradients=projected", "galore.basis=seeded",
+                      "sync.method=distro", "distro.update=adamw"}));
 }
 
 }  // namespace

@@ -81,6 +81,23 @@ TEST(Distro, StateIsTheMomentumAndAdamWsMoments) {
   EXPECT_EQ(kDistro.state(recipe_with("update = \"adamw\"\n"), tensors).consensus, 8192);
 }
 
+// Of the gradient's projection: momentum and payload, moments and basis.
+TEST(Distro, HoldsAndSendsNoMoreThanProjectionsWithGalore) {
+  const config::Recipe recipe = load_recipe(
+      {}, std::vector<std::string>{"sync.method=distro", "distro.update=adamw", "distro.k=4",
+                                   "optim.method=galore", "galore.rank=16", "galore.basis=seeded",
+                                   "optim.gradients=projected"});
+  const std::vector<TensorSpec> tensors = {{"matrix", {64, 256}, TensorRole::kMatrix, 0},
+                                           {"norm", {64}, TensorRole::kNorm, 0}};
+  const std::vector<TensorSpec> projected = {{"matrix", {16, 256}}, {"norm", {64}}};
+  const auto payload =
+      static_cast<double>(distro_payload_bound(plan_tiles(projected, {64, 4, false}), 1));
+  EXPECT_EQ(kDistro.traffic(recipe, tensors, 3).sent_bytes, payload);
+  EXPECT_EQ(kDistro.operations(recipe, tensors, 0, RunKind::kJob)[0].bytes, payload);
+  EXPECT_EQ(kDistro.state(recipe, tensors).local, 4 * (16 * 256 + 64));
+  EXPECT_EQ(kDistro.state(recipe, tensors).consensus, 4 * (2 * 16 * 256 + 16 * 64 + 2 * 64));
+}
+
 struct Contradiction {
   const char* fields;
   const char* message;
@@ -102,7 +119,8 @@ INSTANTIATE_TEST_SUITE_P(
         Contradiction{"client = \"stateless\"\nlocal_steps = 9\n[train]\nsteps = 8\n",
                       "local_steps must be <= train.steps = 8, got 9"},
         Contradiction{"update = \"adamw\"\n[optim]\nmethod = \"muon\"\n",
-                      "update = \"adamw\" needs optim.method = \"adamw\", got \"muon\""},
+                      "update = \"adamw\" needs optim.method = \"adamw\", or \"galore\" with "
+                      "galore.basis = \"seeded\", got \"muon\""},
         Contradiction{"client = \"stateless\"\nlocal_update = \"adamw\"\n"
                       "[optim]\nmethod = \"muon\"\n",
                       "local_update = \"adamw\" needs optim.method = \"adamw\""}));

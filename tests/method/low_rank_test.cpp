@@ -171,12 +171,60 @@ TEST(Galore, RanksThatDoNotFitNameTheMatrixAndTheWayOut) {
 
 TEST(Galore, NeedsGradientsThatReplicasShareOrKeepApart) {
   EXPECT_EQ(message_of({"optim.method=galore", "sync.method=diloco"}), tests::kNoError);
-  EXPECT_THAT(
-      message_of({"optim.method=galore", "sync.method=distro"}),
-      AllOf(HasSubstr("[optim] method = \"galore\""), HasSubstr("got [sync] method = \"distro\"")));
+  for (const std::string optimizer : {"galore", "natural_galore", "apollo", "fira"}) {
+    EXPECT_THAT(message_of({"optim.method=" + optimizer, "sync.method=distro"}),
+                AllOf(HasSubstr("[optim] method = \"" + optimizer + "\""),
+                      HasSubstr("got [sync] method = \"distro\""),
+                      HasSubstr("galore with galore.basis = \"seeded\"")));
+  }
   EXPECT_THAT(message_of({"optim.method=galore", "sync.method=diloco", "sync.within=distro",
                           "sync.clusters=1"}),
               HasSubstr("got [sync] within = \"distro\""));
+}
+
+TEST(Galore, InSeededBasesGoesWithDistroWhereCoordinatesHoldUntilTheStep) {
+  const std::vector<std::string> fields = {"optim.method=galore", "galore.basis=seeded",
+                                           "optim.gradients=projected", "sync.method=distro",
+                                           "distro.update=adamw"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = fields;
+    all.insert(all.end(), more.begin(), more.end());
+    return message_of(all);
+  };
+  EXPECT_EQ(with({}), tests::kNoError);
+  EXPECT_EQ(with({"train.microbatch=1", "distro.feedback=true"}), tests::kNoError);
+  EXPECT_EQ(with({"sync.method=diloco", "sync.within=distro", "sync.clusters=1"}), tests::kNoError);
+  EXPECT_THAT(with({"galore.basis=gradient"}),
+              HasSubstr("or \"galore\" with galore.basis = \"seeded\", got \"galore\""));
+  EXPECT_THAT(with({"distro.update=sign"}),
+              HasSubstr("[distro] update must be \"adamw\" with optim.method = \"galore\", got "
+                        "\"sign\": the optimizer takes"));
+  EXPECT_THAT(with({"distro.client=stateless"}),
+              HasSubstr("[distro] client must be \"stateful\" with optim.method = \"galore\", got "
+                        "\"stateless\""));
+  EXPECT_THAT(with({"distro.overlap=1"}),
+              HasSubstr("[distro] overlap must be 0 with optim.method = \"galore\", got 1"));
+  EXPECT_THAT(
+      with({"optim.gradients=whole"}),
+      HasSubstr("[optim] gradients must be \"projected\" with optim.method = \"galore\", got "
+                "\"whole\""));
+  EXPECT_THAT(with({"galore.moments=rotate"}),
+              HasSubstr("[galore] moments = \"rotate\" contradicts basis = \"seeded\""));
+  EXPECT_THAT(with({"train.update=layer", "optim.clip=0"}), HasSubstr("sync.method = \"distro\""));
+}
+
+TEST(RefreshPlan, NumbersTheBasesOfAStepByTheRenewalsBeforeIt) {
+  const LowRankFields fields = {.rank = 2, .refresh = 4};
+  const std::vector<LowRankShape> shapes(2, low_rank_shape(fields, matrix("a", 8, 9)));
+  const RefreshPlan plan(fields, shapes);
+  for (const size_t tensor : {0, 1}) {
+    EXPECT_EQ(plan.renewals_before(tensor, 0), plan.renewals(tensor, 0));
+    for (uint64_t step = 1; step < 12; ++step) {
+      EXPECT_EQ(plan.renewals_before(tensor, step + 1) - plan.renewals_before(tensor, step),
+                plan.due(tensor, step) ? 1u : 0u)
+          << step;
+    }
+  }
 }
 
 }  // namespace

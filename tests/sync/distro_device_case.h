@@ -56,7 +56,7 @@ class DeviceRun {
   DeviceRun(const DeviceCase& one, const tensor::DevicePlace& place)
       : options_(one.options), place_(place), device_(options_, tiles_, layout_, threads_, place) {
     for (int member = 0; member < kMembers; ++member) {
-      encoders_.push_back(std::make_unique<DistroEncoder>(options_, tiles_, layout_, threads_));
+      encoders_.push_back(std::make_unique<DistroEncoder>(options_, tiles_, threads_));
       momenta_.push_back(arena());
     }
   }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "tests/optim/projection.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/registry.h"
 
@@ -85,6 +88,9 @@ Result<void> HashedRun::step(float lr) {
   const auto reports = replicas_->step(
       number, lr,
       [&](int worker, tensor::Arena& gradients) {
+        if (recipe_.optim.gradients == config::GradientCoordinates::kProjected) {
+          return fill_projected(number, worker, gradients);
+        }
         fill(number, static_cast<uint64_t>(worker), options_.gradient_scales, gradients);
         if (options_.pull == 0) return;
         const std::span<const float> weights = replicas_->params(worker).all();
@@ -107,6 +113,21 @@ std::span<const float> HashedRun::state(int worker, const std::string& name) {
   }
   ADD_FAILURE() << "no state named " << name;
   return {};
+}
+
+void HashedRun::fill_projected(uint64_t step, int worker, tensor::Arena& out) {
+  tensor::Arena whole(replicas_->layout());
+  fill(step, static_cast<uint64_t>(worker), options_.gradient_scales, whole);
+  Round round;
+  round.number = step;
+  for (size_t t = 0; t < out.layout().size(); ++t) {
+    const TensorSpec& spec = whole.layout().specs()[t];
+    const int64_t columns = spec.shape.back();
+    const auto bases = replicas_->strategy(worker).gradient_form(round, t).bases;
+    const std::vector<float> values =
+        optim::projection(bases, whole.tensor(t), spec.count() / columns, columns);
+    std::ranges::copy(values, out.tensor(t).begin());
+  }
 }
 
 void HashedRun::fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,

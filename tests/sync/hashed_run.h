@@ -53,6 +53,8 @@ class HashedRun {
  private:
   void fill(uint64_t step, uint64_t worker, const std::vector<float>& scales,
             tensor::Arena& out) const;
+  // The projections of such gradients, of the tensors whose gradients the optimizer projects.
+  void fill_projected(uint64_t step, int worker, tensor::Arena& out);
 
   HashedRunOptions options_;
   config::Recipe recipe_;

@@ -9,6 +9,8 @@
 
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/transport/local.h"
@@ -115,7 +117,9 @@ class Replicas {
         : threads(static_cast<int>(recipe.train.threads)),
           permits(nullptr, 1),
           params(layout),
-          gradients(layout),
+          gradient_layout(
+              method::gradient_tensors(method::optimizer_options(recipe), layout.specs())),
+          gradients(gradient_layout),
           strategy(make_strategy(
               {params, recipe.train.update == config::UpdateTime::kLayer ? no_gradients : gradients,
                threads, permits, communicator, method::sync_spec(recipe)})) {}
@@ -123,6 +127,7 @@ class Replicas {
     ThreadPool threads;
     PermitHold permits;
     tensor::Arena params;
+    const tensor::Layout gradient_layout;  // as the optimizer takes them
     tensor::Arena gradients;
     tensor::Layout no_tensors{{}};
     tensor::Arena no_gradients{no_tensors};

@@ -38,6 +38,7 @@ class DistroTiles {
  public:
   DistroTiles(const method::DistroOptions& options, const tensor::Layout& layout);
 
+  const tensor::Layout& layout() const { return layout_; }
   const method::TilePlan& plan() const { return plan_; }
   std::span<const SparseShape> shapes() const { return shapes_; }
   std::span<const SparseSegment> segments() const { return segments_; }

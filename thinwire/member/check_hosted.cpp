@@ -3,6 +3,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/member/member.h"
+#include "thinwire/method/optimizers/galore.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::member {
@@ -28,7 +29,8 @@ void check_hosted(const config::Recipe& recipe) {
         "each layer's sum is needed before the next layer's is sent, but a round closes with all "
         "of them at once");
   }
-  if (recipe.optim.gradients == config::GradientCoordinates::kProjected && !method.local_updates) {
+  if (recipe.optim.gradients == config::GradientCoordinates::kProjected && !method.local_updates &&
+      !method::draws_bases(recipe)) {
     refuse("[optim] gradients", "\"whole\"", "\"projected\"",
            "the sums that renew a basis are needed one after another, but a round closes with all "
            "of its sums at once");

@@ -7,13 +7,15 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
-#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/payload_format.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/galore.h"
+#include "thinwire/method/optimizers/optimizers.h"
 
 namespace thinwire::method {
 namespace {
@@ -54,9 +56,32 @@ void check_client(const DistroOptions& options, const config::Recipe& recipe) {
                       options.local_steps));
 }
 
+// Checks what GaLore needs: its step takes the aggregate of projected gradients, whose coordinates
+// hold until the step is taken.
+void check_galore(const DistroOptions& options, const config::Recipe& recipe) {
+  if (!draws_bases(recipe)) return;
+  const auto need = [](bool holds, std::string_view field, std::string_view right,
+                       std::string_view value, std::string_view why) {
+    if (holds) return;
+    throw UsageError(fmt::format("{} must be {} with optim.method = \"{}\", got {}: {}", field,
+                                 right, kGalore.name, value, why));
+  };
+  need(options.update == DistroUpdate::kAdamW, "[distro] update", "\"adamw\"",
+       fmt::format("\"{}\"", name_of(options.update)),
+       "the optimizer takes the aggregate as its gradient");
+  need(!options.stateless(), "[distro] client", "\"stateful\"", "\"stateless\"",
+       "a difference of weights has no projection of its own");
+  need(options.overlap == 0, "[distro] overlap", "0", fmt::to_string(options.overlap),
+       "what is in flight when a basis is renewed would be in the coordinates of the old one");
+  need(recipe.optim.gradients == config::GradientCoordinates::kProjected, "[optim] gradients",
+       "\"projected\"", fmt::format("\"{}\"", name_of(recipe.optim.gradients)),
+       "the workers exchange coefficients of projected gradients");
+}
+
 void check(const config::Recipe& recipe) {
   const DistroOptions& options = distro(recipe);
   check_client(options, recipe);
+  check_galore(options, recipe);
   if (options.k > options.chunk * options.chunk) {
     throw UsageError(fmt::format("[distro] k must be <= chunk * chunk = {}, got {}",
                                  options.chunk * options.chunk, options.k));
@@ -66,12 +91,27 @@ void check(const config::Recipe& recipe) {
         "[distro] feedback = true needs values bf16, int8 or 1bit: fp32 values have no error to "
         "feed back");
   }
-  for (const auto& [field, update] :
-       {std::pair("update", options.update), std::pair("local_update", options.local_update)}) {
-    if (update != DistroUpdate::kAdamW || recipe.optim.method == kAdamw.name) continue;
-    throw UsageError(fmt::format("[distro] {} = \"{}\" needs optim.method = \"{}\", got \"{}\"",
-                                 field, kAdamw.name, kAdamw.name, recipe.optim.method));
+  const auto needs_adamw = [&](std::string_view field, std::string_view or_else) {
+    throw UsageError(fmt::format("[distro] {} = \"{}\" needs optim.method = \"{}\"{}, got \"{}\"",
+                                 field, kAdamw.name, kAdamw.name, or_else, recipe.optim.method));
+  };
+  if (recipe.optim.method == kAdamw.name || draws_bases(recipe)) return;
+  if (options.update == DistroUpdate::kAdamW) {
+    needs_adamw("update", ", or \"galore\" with galore.basis = \"seeded\"");
   }
+  if (options.local_update == DistroUpdate::kAdamW) needs_adamw("local_update", "");
+}
+
+// What the workers' momenta are for: gradients as the optimizer takes them.
+std::vector<TensorSpec> sent_tensors(const config::Recipe& recipe,
+                                     std::span<const TensorSpec> tensors) {
+  return gradient_tensors(optimizer_options(recipe), tensors);
+}
+
+int64_t payload_bound(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const DistroOptions& options = distro(recipe);
+  return distro_payload_bound(plan_tiles(sent_tensors(recipe, tensors), options.tiles()),
+                              value_bits(options.values));
 }
 
 // The largest number of bits of one tile: every tile of a tensor may need the bit that says whether
@@ -98,8 +138,7 @@ double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
 
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   const DistroOptions& options = distro(recipe);
-  const auto payload = static_cast<double>(
-      distro_payload_bound(plan_tiles(tensors, options.tiles()), value_bits(options.values)));
+  const auto payload = static_cast<double>(payload_bound(recipe, tensors));
   const Traffic of_round{
       .sent_bytes = members > 1 ? payload : 0,
       .received_bytes = (members - 1) * payload,
@@ -116,9 +155,8 @@ std::vector<Operation> operations(const config::Recipe& recipe, std::span<const 
   const schedule::Rounds rounds{recipe.train.steps, options.local_steps};
   if (!rounds.closes(step)) return {};
   const int64_t number = rounds.number(step);
-  const TilePlan plan = plan_tiles(tensors, options.tiles());
   return {{.round = static_cast<uint64_t>(number),
-           .bytes = static_cast<uint64_t>(distro_payload_bound(plan, value_bits(options.values))),
+           .bytes = static_cast<uint64_t>(payload_bound(recipe, tensors)),
            .due = std::min((number + 1 + options.overlap) * rounds.every, rounds.steps)}};
 }
 
@@ -137,7 +175,8 @@ double muon_bytes(std::span<const TensorSpec> tensors) {
 
 StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const DistroOptions& options = distro(recipe);
-  const double arena = sizeof(float) * static_cast<double>(arena_elements(tensors));
+  const double arena =
+      sizeof(float) * static_cast<double>(arena_elements(sent_tensors(recipe, tensors)));
   StateBytes bytes;
   if (options.update == DistroUpdate::kAdamW) bytes.consensus += optimizer_bytes(recipe, tensors);
   if (options.update == DistroUpdate::kMuon) bytes.consensus += muon_bytes(tensors);
@@ -149,10 +188,7 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
       bytes.local += optimizer_bytes(recipe, tensors);
     }
   }
-  if (options.overlap > 0) {
-    const TilePlan plan = plan_tiles(tensors, options.tiles());
-    bytes.local += static_cast<double>(distro_payload_bound(plan, value_bits(options.values)));
-  }
+  if (options.overlap > 0) bytes.local += static_cast<double>(payload_bound(recipe, tensors));
   return bytes;
 }
 
@@ -178,7 +214,8 @@ void DistroOptions::describe(config::Fields& fields) {
                 "all workers in the round.");
   fields.choice("update", update,
                 "What is done with the aggregate: a step of size lr by its sign; an AdamW step "
-                "with it as the gradient; plain subtraction; or, for the matrices of the blocks, a "
+                "with it as the gradient, or GaLore's in seeded bases; plain subtraction; or, for "
+                "the matrices of the blocks, a "
                 "step along an orthogonalized momentum of the aggregates (the sign for the rest).");
   fields.number("muon_momentum", muon_momentum, "", 0, 0.999'999'999,
                 "With update = muon: decay of the momentum of the aggregates, per step.");

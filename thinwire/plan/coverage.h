@@ -30,7 +30,8 @@ struct CoverageRun {
 };
 std::span<const CoverageRun> coverage_runs();
 
-// Rounds times the share of the matrices' coefficients that a round's payload holds at most.
+// Rounds times the share of the matrices' coefficients that a round's payload holds at most. The
+// tensors are those of the gradients as the optimizer takes them (method::gradient_tensors).
 double coverage(const method::DistroOptions& options, std::span<const TensorSpec> tensors,
                 int64_t rounds);
 

@@ -44,7 +44,8 @@ struct DistroCost {
 DistroCost distro_cost(const DistroCase& setting);
 
 // What one member sends per step in our own format: never more than `bound_bytes`; no code for
-// uniformly drawn slots does better than `entropy_bytes`.
+// uniformly drawn slots does better than `entropy_bytes`. The tensors are those of the gradients as
+// the optimizer takes them (method::gradient_tensors).
 struct DistroPayload {
   double bound_bytes = 0;
   double entropy_bytes = 0;

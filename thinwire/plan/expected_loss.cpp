@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/plan/scaling.h"
 #include "thinwire/schedule/rounds.h"
@@ -86,7 +88,9 @@ ExpectedLoss of_distro(const config::Recipe& recipe, const LossModel& model,
                        std::span<const MethodLaw> own) {
   const auto& options = recipe.section<method::DistroOptions>("distro");
   const schedule::Rounds rounds{recipe.train.steps, options.local_steps};
-  const double covered = coverage(options, model.tensors, rounds.count());
+  const double covered =
+      coverage(options, method::gradient_tensors(method::optimizer_options(recipe), model.tensors),
+               rounds.count());
   const CoverageLaw& law = coverage_law();
   const std::string unlike = unlike_runs(options);
   const bool muon = options.update == method::DistroUpdate::kMuon;

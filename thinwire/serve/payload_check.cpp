@@ -6,14 +6,28 @@
 #include "thinwire/base/sha256.h"
 #include "thinwire/codec/payload_reader.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::serve {
+namespace {
+
+// What payloads are of: gradients as the optimizer takes them, or where workers train independently
+// the parameters' differences.
+std::vector<TensorSpec> exchanged(const config::Recipe& recipe) {
+  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  if (method::find_method(recipe.sync.method).local_updates) return tensors;
+  return method::gradient_tensors(method::optimizer_options(recipe), tensors);
+}
+
+}  // namespace
 
 PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
                            uint64_t run) {
-  const tensor::Layout layout(method::tensors_of(recipe));
+  const tensor::Layout layout(exchanged(recipe));
   const std::shared_ptr<codec::PayloadReader> reader = codec::make_payload_reader(
       method::sync_spec(recipe).method, layout, recipe.train.workers == 1);
   if (reader == nullptr) return {};

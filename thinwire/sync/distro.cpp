@@ -32,8 +32,8 @@ class Distro final : public Strategy {
   Distro(const Worker& worker, const method::DistroOptions& options)
       : worker_(worker),
         options_(encoder_options(options)),
-        tiles_(options_, worker.params.layout()),
-        encoder_(options_, tiles_, worker.params.layout(), worker.threads),
+        tiles_(options_, worker.gradients.layout()),
+        encoder_(options_, tiles_, worker.threads),
         applier_(options_, worker.spec.aggregate, worker.spec.optim, tiles_, worker.params.layout(),
                  worker.threads) {
     if (options_.stateless()) {
@@ -62,6 +62,10 @@ class Distro final : public Strategy {
     if (!look_ahead_ || own(round).inactive()) return false;
     look_ahead_->step(encoder_.momentum(), round.learning_rate, worker_.params);
     return true;
+  }
+
+  tensor::GradientForm gradient_form(const Round& round, size_t tensor) override {
+    return applier_.gradient_form(tensor, round.number);
   }
 
   Result<StepReport> after_step(const Round& round) override {
@@ -149,7 +153,15 @@ class Distro final : public Strategy {
     auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
     if (done) done = add_back_if_left_out(sent, *deliveries);
     if (!done) return tl::unexpected(done.error());
+    forget_redrawn(round);
     return seconds;
+  }
+
+  // What the momentum holds of a tensor means nothing in other bases.
+  void forget_redrawn(const Round& round) {
+    for (size_t tensor = 0; tensor < worker_.params.layout().size(); ++tensor) {
+      if (applier_.redrawn(tensor, round.number)) encoder_.forget(tensor);
+    }
   }
 
   // What a commit leaves out stays in the momentum, to be sent later; a stateless client has none.

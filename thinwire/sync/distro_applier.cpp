@@ -62,7 +62,7 @@ DistroApplier::DistroApplier(const method::DistroOptions& options,
       layout_(layout),
       threads_(threads),
       update_(tile_update_of(options.update)),
-      work_(codec::make_tile_work(options, tiles, layout, threads)) {
+      work_(codec::make_tile_work(options, tiles, tiles.layout(), threads)) {
   if (options.update == method::DistroUpdate::kAdamW) {
     optimizer_ = optim::make_optimizer(optim, layout);
   } else if (options.update == method::DistroUpdate::kMuon) {

@@ -19,10 +19,19 @@ namespace thinwire::sync {
 
 class DistroApplier {
  public:
-  // Options, tiles and layout must outlive the applier.
+  // Options, tiles and the parameters' layout must outlive the applier. The tiles are those of the
+  // gradients as the optimizer takes them.
   DistroApplier(const method::DistroOptions& options, const AggregateOptions& aggregate,
                 const method::OptimizerOptions& optim, const codec::DistroTiles& tiles,
                 const tensor::Layout& layout, ThreadPool& threads);
+
+  // As the optimizer says (optim/optimizer.h); without one, whole and never.
+  tensor::GradientForm gradient_form(size_t tensor, uint64_t number) {
+    return optimizer_ ? optimizer_->gradient_form(tensor, number) : tensor::GradientForm{};
+  }
+  bool redrawn(size_t tensor, uint64_t number) const {
+    return optimizer_ && optimizer_->redrawn(tensor, number);
+  }
 
   // Decodes the payloads, ordered by member, and updates `params`. `gradients` is overwritten if an
   // optimizer makes the update. If a payload is refused, nothing changes; with a rule other than

@@ -5,13 +5,13 @@
 namespace thinwire::sync {
 
 DistroEncoder::DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
-                             const tensor::Layout& layout, ThreadPool& threads)
+                             ThreadPool& threads)
     : options_(options),
       tiles_(tiles),
       threads_(threads),
-      momentum_(layout),
+      momentum_(tiles.layout()),
       sent_(tiles.shapes()),
-      work_(codec::make_tile_work(options, tiles, layout, threads)) {}
+      work_(codec::make_tile_work(options, tiles, tiles.layout(), threads)) {}
 
 Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
                             const codec::PayloadId& id) {

@@ -2,6 +2,7 @@
 // (docs/methods/distro.md). The momentum is kept as coefficients (codec/tile_work.h).
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,9 +15,9 @@ namespace thinwire::sync {
 
 class DistroEncoder {
  public:
-  // Options, tiles and layout must outlive the encoder.
+  // Options and tiles must outlive the encoder.
   DistroEncoder(const method::DistroOptions& options, const codec::DistroTiles& tiles,
-                const tensor::Layout& layout, ThreadPool& threads);
+                ThreadPool& threads);
 
   // momentum = decay * momentum + gain * gradient; then the largest coefficients are moved from it
   // into the returned payload. The result does not depend on the number of threads, nor on whether
@@ -26,6 +27,9 @@ class DistroEncoder {
   // Adds the values in one of this worker's own payloads back to the momentum; `id` is the one it
   // was encoded with. kCorruptPayload if it does not decode.
   Result<void> add_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
+
+  // Sets a tensor's momentum to zero.
+  void forget(size_t tensor) { std::ranges::fill(momentum_.tensor(tensor), 0.0f); }
 
   std::span<float> momentum() { return momentum_.all(); }
 

@@ -11,8 +11,8 @@
 // If gradients are streamed (method::GradientStore), as with train.update = layer, there are none
 // after the backward pass: during it the strategy gets each one by take_gradient, and updates the
 // parameters then. Only strategies of methods that allow it (method::Method::streams,
-// local_updates) are asked to, or to project gradients. The strategy is used by one thread; it may
-// use the worker's thread pool.
+// local_updates) are asked to. The strategy is used by one thread; it may use the worker's thread
+// pool.
 #pragma once
 
 #include <cstddef>

@@ -16,6 +16,8 @@
 #include "thinwire/config/values.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/coverage.h"
 #include "thinwire/plan/coverage_pairs.h"
@@ -72,9 +74,10 @@ plan::LossOfRun load_run(const std::string& folder, const std::string& set) {
   }
   plan::LossOfRun loss{folder, setup_of(run.recipe), run.run.summary.steps, 0, run.loss};
   if (method == "distro") {
-    loss.coverage =
-        plan::coverage(run.recipe.section<method::DistroOptions>("distro"),
-                       method::tensors_of(run.recipe), method::rounds_of(run.recipe).count());
+    loss.coverage = plan::coverage(run.recipe.section<method::DistroOptions>("distro"),
+                                   method::gradient_tensors(method::optimizer_options(run.recipe),
+                                                            method::tensors_of(run.recipe)),
+                                   method::rounds_of(run.recipe).count());
   }
   return loss;
 }

@@ -15,6 +15,8 @@
 #include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/plan/distro_report.h"
 #include "thinwire/report/table.h"
 
@@ -68,7 +70,9 @@ Case resolve(PlanDistroArguments arguments) {
   if (arguments.recipe.empty()) method::set_model(recipe, plan::report_model());
   if (recipe.model.vocab == 0) recipe.model.vocab = recipe.data.vocabulary_size;
   const auto tensors = method::tensors_of(recipe);
-  result.payload = plan::distro_payload(recipe.section<method::DistroOptions>("distro"), tensors);
+  result.payload =
+      plan::distro_payload(recipe.section<method::DistroOptions>("distro"),
+                           method::gradient_tensors(method::optimizer_options(recipe), tensors));
   result.setting.parameters = static_cast<double>(method::parameter_count(tensors));
   result.setting.payload_bytes = result.payload->bound_bytes;
   return result;

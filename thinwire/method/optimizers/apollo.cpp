@@ -9,6 +9,7 @@ namespace {
 std::unique_ptr<config::Section> options() { return std::make_unique<ApolloOptions>(); }
 
 void check(const config::Recipe& recipe) {
+  check_shared_gradient(kApollo.name, recipe);
   check_ranks(kApollo.name, recipe.section<ApolloOptions>("apollo").low_rank, recipe);
 }
 
