@@ -18,7 +18,7 @@ namespace {
 // What payloads are of: gradients as the optimizer takes them, or where workers train independently
 // the parameters' differences.
 std::vector<TensorSpec> exchanged(const config::Recipe& recipe) {
-  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  std::vector<TensorSpec> tensors = method::tensors_of(recipe);
   if (method::find_method(recipe.sync.method).local_updates) return tensors;
   return method::gradient_tensors(method::optimizer_options(recipe), tensors);
 }
