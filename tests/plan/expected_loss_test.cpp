@@ -131,6 +131,26 @@ TEST(ExpectedLoss, IsUnknownBeyondTheStepsOfTheLaw) {
   EXPECT_EQ(loss.basis, "local SGD's law ends at 1024 steps");
 }
 
+// Two workers were as far behind in runs of 0.2 M parameters as in the paper's smallest, more were
+// much further.
+TEST(ExpectedLoss, OfLateUpdatesIsKnownWhereRunsOrThePaperHadThem) {
+  const auto late = [](const char* overlap, int64_t workers, const char* steps, double parameters) {
+    const std::vector<std::string> fields = {fmt::format("overlap={}", overlap), steps,
+                                             fmt::format("train.workers={}", workers)};
+    return loss_of(candidate_of("diloco", fields), parameters);
+  };
+  EXPECT_TRUE(late("eager", 8, "sync_every=100", 35e6).nats);
+  EXPECT_TRUE(late("eager", 2, "sync_every=30", 1e6).nats);
+  EXPECT_TRUE(late("delayed", 8, "sync_every=30", 500e6).nats);
+  const ExpectedLoss many = late("eager", 4, "sync_every=30", 1e6);
+  EXPECT_FALSE(many.nats);
+  EXPECT_THAT(many.basis, HasSubstr("eager updates of 4 workers are far behind in runs below the"));
+  EXPECT_FALSE(late("delayed", 2, "sync_every=30", 1e6).nats);
+  const ExpectedLoss rare = late("eager", 2, "sync_every=300", 1e9);
+  EXPECT_FALSE(rare.nats);
+  EXPECT_EQ(rare.basis, "the paper of eager updates has at most 100 steps");
+}
+
 TEST(ExpectedLoss, IsKnownFromOwnRunsOfTheMethod) {
   MethodLaw law;
   law.method = "sparseloco";

@@ -257,7 +257,7 @@ TEST(MethodCost, LateUpdatesCostTheLossThatThePaperSaw) {
   EXPECT_NEAR(late_loss(method::Overlap::kEager, 1, std::sqrt(500e6 * 1e9)), 0.02, 1e-12);
   EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kEager, 1, 1e12), 0.01);
   EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kDelayed, 1, 500e6), 0.34);
-  const auto costs = costs_of({machine(4, 1e12, 10e6)});
+  const auto costs = costs_of({machine(2, 1e12, 10e6)});
   const MethodCost& eager = cost_of(costs, "diloco", "overlap = eager");
   EXPECT_NEAR(*eager.loss.nats, *cost_of(costs, "diloco").loss.nats + 0.08, 1e-12);
   EXPECT_EQ(eager.loss.basis, "local SGD's law + eager");
