@@ -97,20 +97,23 @@ class PlanFigures(PlanCase):
         loss = self.plan_json("loss", "--parameters", "3G", "--constants", file)
         self.assertAlmostEqual(loss["loss_all_reduce"], law(3e9), places=5)
 
-    def test_coverage_fits_the_gaps_to_all_reduce(self):
-        def gap(coverage):
-            return 0.8 * coverage ** -0.5
+    def covering_run(self, steps, k, loss, lr=1e-3):
+        fields = (f"train.steps={steps}", f"distro.k={k}", f"optim.lr={lr}", "model.vocab=512")
+        return self.run_folder("distro" if k else "allreduce", 1000, loss, 1,
+                               fields if k else (fields[0], *fields[2:]), steps)
+
+    def covering_runs(self, gap):
+        """Runs that follow gap(coverage), and one to be held out."""
         all_reduce = {500: 3.2, 2000: 3.0, 8000: 2.9}
-        def run(steps, k, loss, lr=1e-3):
-            fields = (f"train.steps={steps}", f"distro.k={k}", f"optim.lr={lr}", "model.vocab=512")
-            return self.run_folder("distro" if k else "allreduce", 1000, loss, 1,
-                                   fields if k else (fields[0], *fields[2:]), steps)
-        runs = [run(steps, 0, loss) for steps, loss in all_reduce.items()]
-        runs.append(run(2000, 0, 3.3, lr=1e-2))
+        runs = [self.covering_run(steps, 0, loss) for steps, loss in all_reduce.items()]
         for steps, k in ((500, 32), (2000, 8), (2000, 128)):
-            runs.append(run(steps, k, all_reduce[steps] + gap(steps * k / 4096)))
-        runs.append(run(2000, 8, 4.5, lr=1e-2))
-        held_out = run(8000, 128, all_reduce[8000] + gap(250))
+            runs.append(self.covering_run(steps, k, all_reduce[steps] + gap(steps * k / 4096)))
+        return runs, self.covering_run(8000, 128, all_reduce[8000] + gap(250))
+
+    def test_coverage_fits_the_gaps_to_all_reduce(self):
+        runs, held_out = self.covering_runs(lambda coverage: 0.8 * coverage ** -0.5)
+        runs.append(self.covering_run(2000, 0, 3.3, lr=1e-2))
+        runs.append(self.covering_run(2000, 8, 4.5, lr=1e-2))
         plot = self.folder / "coverage.png"
         result = self.plan_json("coverage", *runs, "--hold-out", held_out, "--plot", plot)
         # Tiles that are not full keep a rounded share of k.
@@ -125,6 +128,40 @@ class PlanFigures(PlanCase):
         text = self.plan("coverage", *runs, "--hold-out", held_out).stdout
         self.assertIn("held out", text)
         self.assertIn("another is better", text)
+
+    def test_coverage_follows_runs_that_end_ahead(self):
+        runs, held_out = self.covering_runs(lambda coverage: 0.8 * coverage ** -0.5 - 0.18)
+        result = self.plan_json("coverage", *runs, "--hold-out", held_out, "--lead", "0.18")
+        self.assertAlmostEqual(result["exponent"], -0.5, delta=0.03)
+        self.assertEqual([run["fitted"] for run in result["runs"]], [True] * 3 + [False])
+        self.assertLess(result["runs"][2]["gap"], 0)
+        self.assertAlmostEqual(result["runs"][-1]["predicted"], result["runs"][-1]["gap"],
+                               delta=0.01)
+        text = self.plan("coverage", *runs, "--lead", "0.05").stderr
+        self.assertIn("or ahead by less than --lead, of at least two coverages, got 2", text)
+
+    # The planner's own runs: those with the longest runs held out predict their mean to 0.03 nats.
+    def test_coverage_predicts_the_longest_runs_with_muon(self):
+        name = "172 k, 41000 steps, k 3"
+        result = self.plan_json("coverage", "--update", "muon", "--hold-out", name)
+        held_out = [run for run in result["runs"] if run["held_out"]]
+        self.assertEqual([run["run"] for run in held_out], [name] * 3)
+        mean = sum(run["gap"] for run in held_out) / 3
+        predicted = held_out[0]["predicted"]
+        self.assertAlmostEqual(predicted, mean, delta=0.03)
+        for run in held_out:
+            self.assertLess(run["interval"][0], mean)
+            self.assertLess(mean, run["interval"][1])
+        done = self.plan("coverage", "--update", "sign")
+        self.assertIn("gap = 0.587 coverage^-0.477, ", done.stdout)
+
+    def test_coverage_wants_runs_or_an_update(self):
+        done = self.plan("coverage")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("give run folders, or --update for the planner's own runs", done.stderr)
+        done = self.plan("coverage", "--update", "muon", "--hold-out", "longest")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--hold-out: no run is called 'longest'", done.stderr)
 
     def test_coverage_names_what_is_missing(self):
         vocabulary = ("model.vocab=512",)

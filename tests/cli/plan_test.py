@@ -104,6 +104,25 @@ class Plan(PlanCase):
         self.assertIn("no law for DisTrO with overlap = 1 without look_ahead", done.stdout)
         self.assertRegex(done.stdout, r"From \d+ runs of .* parameters, in bench/results: ")
 
+    def test_says_what_a_recipe_with_muon_is_expected_to_lose(self):
+        recipe = Path(__file__).parents[2] / "recipes/quickstart.toml"
+        muon = self.plan_json(recipe, "--members", "4", "--flops", "1T")["methods"]
+        sign = self.plan_json(recipe, "--members", "4", "--flops", "1T",
+                              "distro.update=sign")["methods"]
+        by_muon, by_sign = ([one for one in methods
+                             if one["method"] == "distro" and not one["setting"]][0]
+                            for methods in (muon, sign))
+        self.assertLess(by_muon["gap"]["nats"], by_sign["gap"]["nats"] - 0.1)
+        # Its runs ended 0.007 behind and 0.005 ahead, with signs 0.20 behind.
+        self.assertTrue(by_muon["gap"]["low"] < 0 < by_muon["gap"]["high"], by_muon["gap"])
+        self.assertAlmostEqual(by_sign["gap"]["nats"], 0.20, delta=0.03)
+        self.assertIn("2026-11-24-distro-long-runs.md", by_muon["loss_basis"])
+        self.assertNotIn("2026-11-24-distro-long-runs.md", by_sign["loss_basis"])
+        self.assertIsNone([one["loss"] for one in muon
+                           if one["setting"] == "overlap = eager"][0])
+        text = self.plan(recipe, "--members", "4", "--flops", "1T").stdout
+        self.assertRegex(text, r"above 30 it counts as 30\. From .*2026-11-24-distro-long-runs.md")
+
     def test_the_speed_is_measured_where_nothing_says_it(self):
         done = self.plan(*RECIPE, "--members", "2", "--json")
         self.assertEqual(done.returncode, 0, done.stderr)

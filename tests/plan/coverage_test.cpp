@@ -32,7 +32,7 @@ TEST(CoverageLaw, IsALineThroughTheLogarithms) {
   add(12'000, 3, 0.255);
   add(12'000, 24, 0.057);
   const CoverageLaw law(runs);
-  EXPECT_NEAR(law.line().slope, -0.41704910772254483, 1e-9);
+  EXPECT_NEAR(law.line().line.slope, -0.41704910772254483, 1e-9);
   EXPECT_NEAR(law.gap(1)->nats, 0.6561741872696567, 1e-6);
   EXPECT_NEAR(law.gap(10)->nats, 0.2511713120836014, 1e-6);
   EXPECT_NEAR(law.gap(10)->range.low, 0.11802920554450363, 1e-4);
@@ -50,13 +50,55 @@ TEST(CoverageLaw, SaysNothingBeyondTheRuns) {
   EXPECT_EQ(law.runs(), "3 runs of 1.00 M to 2.00 M parameters, in bench/results: a.md, b.md");
 }
 
+// Gaps and coverages of five runs, one of which ends ahead; the expected values are from
+// numpy.polyfit through log(gap + 0.15) and the textbook's formulas.
+TEST(CoverageLaw, WithALeadFollowsGapsBelowZero) {
+  const std::vector<CoveredGap> gaps = {{0.9, 0.40, 0.15},
+                                        {1.8, 0.27, 0.15},
+                                        {3.7, 0.19, 0.15},
+                                        {7.3, 0.11, 0.15},
+                                        {30, -0.02, 0.15}};
+  const GapLine line = fit_gaps(gaps);
+  EXPECT_NEAR(line.line.slope, -0.4064257167164035, 1e-9);
+  EXPECT_NEAR(line.at(1).nats, 0.39734565060542815, 1e-9);
+  EXPECT_NEAR(line.at(60).nats, -0.04634857551007687, 1e-9);
+  EXPECT_NEAR(line.at(60).range.low, -0.07322380387204806, 1e-4);
+  EXPECT_NEAR(line.at(60).range.high, -0.010065771155354203, 1e-4);
+}
+
+TEST(CoverageLaw, AllowsForTheLeadsOfAllModels) {
+  const std::vector<CoveredGap> gaps = {
+      {1, 0.3, 0.1}, {4, 0.05, 0.2}, {16, 0.0, 0.1}, {16, -0.1, 0.2}};
+  const GapLine line = fit_gaps(gaps);
+  EXPECT_NEAR(line.mean_lead, 0.15, kTolerance);
+  const ExpectedGap known = line.at(4, 0.1);
+  const ExpectedGap any = line.at(4);
+  EXPECT_NEAR(any.nats, known.nats - 0.05, kTolerance);
+  EXPECT_NEAR(any.range.low, known.range.low - 0.1, kTolerance) << "the largest lead";
+  EXPECT_NEAR(any.range.high, known.range.high, kTolerance) << "the smallest";
+}
+
 TEST(CoverageLaw, RestsOnReportsThatExist) {
-  ASSERT_GE(coverage_runs().size(), 10U);
-  for (const CoverageRun& run : coverage_runs()) {
-    const auto file = tests::source_file("bench/results/" + std::string(run.report));
-    EXPECT_TRUE(std::filesystem::exists(file)) << file;
-    EXPECT_GT(run.gap, 0);
+  for (const auto update : {method::DistroUpdate::kSign, method::DistroUpdate::kMuon}) {
+    EXPECT_GE(coverage_runs(update).size(), 10U);
+    for (const CoverageRun& run : coverage_runs(update)) {
+      const auto file = tests::source_file("bench/results/" + std::string(run.report));
+      EXPECT_TRUE(std::filesystem::exists(file)) << file;
+      EXPECT_GT(run.gap, -run.lead);
+    }
   }
+  for (const auto update : {method::DistroUpdate::kAdamW, method::DistroUpdate::kSgd}) {
+    EXPECT_TRUE(coverage_runs(update).empty());
+    EXPECT_EQ(coverage_law(update), nullptr);
+  }
+}
+
+// As docs/planner.md prints it.
+TEST(CoverageLaw, OfSignsIsThatOfTheDocs) {
+  const CoverageLaw& law = *coverage_law(method::DistroUpdate::kSign);
+  EXPECT_EQ(law.line().leads.high, 0);
+  EXPECT_NEAR(law.gap(1)->nats, 0.587, 5e-4);
+  EXPECT_NEAR(law.line().line.slope, -0.477, 5e-4);
 }
 
 TEST(Coverage, IsWhatAWorkerCanSendOfEachCoefficient) {

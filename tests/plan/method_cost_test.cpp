@@ -302,7 +302,7 @@ TEST(Recommend, OfDistroNamesTheRunsItRestsOn) {
   const auto recommended = recommend(costs, 0.2);
   ASSERT_TRUE(recommended);
   EXPECT_EQ(costs[recommended->index].method, "distro");
-  EXPECT_THAT(recommended->reason, HasSubstr(coverage_law().runs()));
+  EXPECT_THAT(recommended->reason, HasSubstr(coverage_law(method::DistroUpdate::kSign)->runs()));
   EXPECT_EQ(costs[recommend(costs, 0.01)->index].method, "allreduce");
 }
 

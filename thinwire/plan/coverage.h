@@ -25,10 +25,13 @@ struct CoverageRun {
   int64_t slots = 0;        // of a tile
   double gap = 0;           // nats per token by which DisTrO's loss on held-out text is higher
   std::string_view report;  // in bench/results
+  double lead = 0;          // GapLine
 
   double coverage() const { return static_cast<double>(steps * k) / static_cast<double>(slots); }
+  std::string name() const;  // "172 k, 5000 steps, k 3"; runs that differ in the seed share it
 };
-std::span<const CoverageRun> coverage_runs();
+// Those with this update; none for updates that were never far enough to be worth a law.
+std::span<const CoverageRun> coverage_runs(method::DistroUpdate update);
 
 // Rounds times the share of the matrices' coefficients that a round's payload holds at most. The
 // tensors are those of the gradients as the optimizer takes them (method::gradient_tensors).
@@ -41,10 +44,32 @@ struct ExpectedGap {
   Interval range;
 };
 
-// gap = exp(intercept) coverage^slope, within the coverages of the runs.
+struct CoveredGap {
+  double coverage = 0;
+  double gap = 0;
+  double lead = 0;
+};
+
+// gap = exp(intercept) coverage^slope - lead. The lead is how far DisTrO's update ends ahead of
+// AdamW where everything is sent: 0 for signs; for update = muon, whose runs can end ahead, what
+// Muon with all-reduce leads by in the same model.
+struct GapLine {
+  LineFit line;  // log(gap + lead) over log(coverage)
+  // Of the runs that were fitted.
+  double mean_lead = 0;
+  Interval leads;
+
+  // Of a model whose lead is known, and of any: with the mean lead, and a range widened by theirs.
+  ExpectedGap at(double coverage, double lead) const;
+  ExpectedGap at(double coverage) const;
+};
+// By least squares. At least two different coverages; every gap is above -lead.
+GapLine fit_gaps(std::span<const CoveredGap> gaps);
+
+// The line through the gaps of runs, within their coverages.
 class CoverageLaw {
  public:
-  // At least three runs, with different coverages and gaps > 0, which must outlive the law.
+  // At least three runs, with different coverages and gaps above -lead, which must outlive the law.
   explicit CoverageLaw(std::span<const CoverageRun> runs);
 
   // Beyond the largest coverage of the runs, the gap that is expected there: no run shows that it
@@ -53,26 +78,18 @@ class CoverageLaw {
 
   double least() const { return least_; }  // coverage
   double most() const { return most_; }
-  const LineFit& line() const { return line_; }
+  const GapLine& line() const { return line_; }
   // "10 runs of 386 k parameters, in bench/results: 2026-11-21-distro-loss.md"
   std::string runs() const;
 
  private:
   std::span<const CoverageRun> runs_;
-  LineFit line_;
+  GapLine line_;
   double least_ = 0;
   double most_ = 0;
 };
 
-// Of coverage_runs(), all with update = sign.
-const CoverageLaw& coverage_law();
-
-// Of runs with update = muon there are too few, and they are too unlike each other, for a law of
-// their own; but trained from scratch none ended further behind than its pair with sign. So the
-// law's gap is their upper bound, from this coverage on.
-inline constexpr double kLeastMuonCoverage = 3.6;
-inline constexpr std::string_view kMuonBound =
-    "trained from scratch, update = muon was nowhere further behind than sign: "
-    "2026-11-23-distro-updates.md";
+// Of coverage_runs(update); nullptr where there are none.
+const CoverageLaw* coverage_law(method::DistroUpdate update);
 
 }  // namespace thinwire::plan

@@ -72,13 +72,14 @@ std::string unlike_muon_runs(const method::DistroOptions& options) {
   return {};
 }
 
-// Which of DisTrO's settings no run of the law had; empty if all had them.
+// Which of DisTrO's settings no run of the laws had; empty if all had them.
 std::string unlike_runs(const method::DistroOptions& options) {
   if (options.stateless()) return "client = stateless";
+  if (coverage_law(options.update) == nullptr) {
+    return fmt::format("update = {}", name_of(options.update));
+  }
   if (options.update == method::DistroUpdate::kMuon) {
     if (std::string unlike = unlike_muon_runs(options); !unlike.empty()) return unlike;
-  } else if (options.update != method::DistroUpdate::kSign) {
-    return fmt::format("update = {}", name_of(options.update));
   }
   if (options.transform != method::DistroTransform::kDct) return "transform = none";
   if (options.feedback) return "feedback = true";
@@ -96,29 +97,29 @@ ExpectedLoss of_distro(const config::Recipe& recipe, const LossModel& model,
   const double covered =
       coverage(options, method::gradient_tensors(method::optimizer_options(recipe), model.tensors),
                rounds.count());
-  const CoverageLaw& law = coverage_law();
-  const std::string unlike = unlike_runs(options);
-  const bool muon = options.update == method::DistroUpdate::kMuon;
-  const double least = muon ? kLeastMuonCoverage : law.least();
-  auto gap = unlike.empty() && covered >= least ? law.gap(covered) : std::nullopt;
+  const CoverageLaw* const law = coverage_law(options.update);
   ExpectedLoss loss;
   loss.coverage = covered;
-  if (!unlike.empty()) {
+  loss.law = law;
+  if (const std::string unlike = unlike_runs(options); !unlike.empty()) {
     loss.basis = fmt::format("no law for DisTrO with {}", unlike);
-  } else if (!gap) {
-    loss.basis = fmt::format("coverage {:.2g} is below the {:.2g} of DisTrO's runs{}", covered,
-                             least, muon ? " with update = muon" : "");
-  } else {
-    loss = of_all_reduce(model, own);
-    loss.coverage = covered;
-    if (muon) gap->range.low = 0;
-    loss.gap = gap;
-    *loss.nats += gap->nats;
-    loss.basis += fmt::format(" + {:.3f}, {:.3f} to {:.3f} in 95 % of runs, at coverage {:.3g}: {}",
-                              gap->nats, gap->range.low, gap->range.high,
-                              std::min(covered, law.most()), law.runs());
-    if (muon) loss.basis += fmt::format("; {}", kMuonBound);
+    return loss;
   }
+  const auto gap = law->gap(covered);
+  if (!gap) {
+    loss.basis =
+        fmt::format("coverage {:.2g} is below the {:.2g} of DisTrO's runs with update = {}",
+                    covered, law->least(), name_of(options.update));
+    return loss;
+  }
+  loss = of_all_reduce(model, own);
+  loss.coverage = covered;
+  loss.gap = gap;
+  loss.law = law;
+  *loss.nats += gap->nats;
+  loss.basis += fmt::format(" {} {:.3f}, {:.3f} to {:.3f} in 95 % of runs, at coverage {:.3g}: {}",
+                            gap->nats < 0 ? '-' : '+', std::abs(gap->nats), gap->range.low,
+                            gap->range.high, std::min(covered, law->most()), law->runs());
   return loss;
 }
 

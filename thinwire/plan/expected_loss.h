@@ -24,6 +24,7 @@ struct ExpectedLoss {
   // where the loss rests on it, the gap to all-reduce that is part of it.
   double coverage = 0;
   std::optional<ExpectedGap> gap = {};
+  const CoverageLaw* law = nullptr;  // of its update, whether it has this coverage or not
 };
 
 // The model, as far as its loss depends on it.

@@ -1,5 +1,5 @@
-// thinwire plan coverage: how far the user's runs with DisTrO end behind all-reduce, over their
-// coverage.
+// thinwire plan coverage: how far runs with DisTrO, the user's or those that the planner's law
+// rests on, end behind all-reduce, over their coverage.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
@@ -16,6 +17,7 @@
 #include "thinwire/config/values.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/distro.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -28,28 +30,26 @@ namespace {
 
 constexpr int kCurvePoints = 60;
 constexpr size_t kMinRuns = 3;
+constexpr double kMaxLead = 100;  // nats
 
 struct PlanCoverageArguments {
   PlanRuns runs;
+  std::string update;  // of the planner's own runs, which take the place of folders; empty: folders
+  std::optional<double> lead;
   PlanOutput output;
 };
 
 // A run with DisTrO.
 struct Run {
   plan::ComparedRun compared;
+  double lead = 0;  // plan::GapLine
   bool held_out = false;
-  bool fitted() const { return compared.best && !held_out && compared.gap > 0; }
+  bool fitted = false;
 };
 
 struct CoverageFit {
   std::vector<Run> runs;
-  plan::LineFit line;  // log(gap) over log(coverage)
-
-  double gap(double coverage) const { return std::exp(line.at(std::log(coverage))); }
-  plan::Interval range(double coverage) const {
-    const plan::Interval logs = line.next(std::log(coverage));
-    return {std::exp(logs.low), std::exp(logs.high)};
-  }
+  plan::GapLine law;
 };
 
 // What two runs must have in common to be compared.
@@ -82,54 +82,90 @@ plan::LossOfRun load_run(const std::string& folder, const std::string& set) {
   return loss;
 }
 
-CoverageFit fit_runs(const PlanCoverageArguments& arguments) {
+std::vector<Run> load_runs(const PlanRuns& runs) {
   std::vector<plan::LossOfRun> losses;
-  for (const auto* folders : {&arguments.runs.runs, &arguments.runs.held_out}) {
-    for (const std::string& folder : *folders) {
-      losses.push_back(load_run(folder, arguments.runs.set));
+  for (const auto* folders : {&runs.runs, &runs.held_out}) {
+    for (const std::string& folder : *folders) losses.push_back(load_run(folder, runs.set));
+  }
+  std::vector<Run> all;
+  for (plan::ComparedRun& compared : plan::compare_with_all_reduce(losses)) {
+    all.push_back({std::move(compared)});
+  }
+  return all;
+}
+
+// The runs behind the law that `thinwire plan` uses for this update. Their losses are in the
+// reports only.
+std::vector<Run> own_runs(const std::string& update, const std::vector<std::string>& held_out) {
+  using method::DistroUpdate;
+  std::vector<Run> all;
+  for (const plan::CoverageRun& run :
+       plan::coverage_runs(update == "muon" ? DistroUpdate::kMuon : DistroUpdate::kSign)) {
+    const plan::LossOfRun loss{run.name(), "", run.steps, run.coverage(), NAN};
+    all.push_back({{loss, run.gap, {}, true}, run.lead});
+  }
+  for (const std::string& name : held_out) {
+    if (std::ranges::none_of(all, [&](const Run& run) { return run.compared.run.name == name; })) {
+      throw UsageError(fmt::format("--hold-out: no run is called '{}'", name));
     }
   }
-  CoverageFit fit;
-  std::vector<plan::Point> points;
+  return all;
+}
+
+std::vector<Run> runs_of(const PlanCoverageArguments& arguments) {
+  const PlanRuns& given = arguments.runs;
+  if (!arguments.update.empty()) return own_runs(arguments.update, given.held_out);
+  if (!given.runs.empty()) return load_runs(given);
+  throw UsageError("give run folders, or --update for the planner's own runs");
+}
+
+CoverageFit fit_runs(const PlanCoverageArguments& arguments) {
+  CoverageFit fit{runs_of(arguments), {}};
+  std::vector<plan::CoveredGap> gaps;
   double least = HUGE_VAL;
   double most = 0;
-  for (plan::ComparedRun& compared : plan::compare_with_all_reduce(losses)) {
-    const bool held_out = std::ranges::count(arguments.runs.held_out, compared.run.name) > 0;
-    const Run& run = fit.runs.emplace_back(Run{std::move(compared), held_out});
-    if (!run.fitted()) continue;
+  for (Run& run : fit.runs) {
+    const double gap = run.compared.gap;
+    run.lead = arguments.lead.value_or(run.lead);
+    run.held_out = std::ranges::count(arguments.runs.held_out, run.compared.run.name) > 0;
+    run.fitted = run.compared.best && !run.held_out && gap > -run.lead;
+    if (!run.fitted) continue;
     const double coverage = run.compared.run.coverage;
     least = std::min(least, coverage);
     most = std::max(most, coverage);
-    points.push_back({std::log(coverage), std::log(run.compared.gap)});
+    gaps.push_back({coverage, gap, run.lead});
   }
-  if (points.size() < kMinRuns || least == most) {
+  if (gaps.size() < kMinRuns || least == most) {
     throw UsageError(fmt::format(
-        "a law of coverage needs {} runs by distro that end behind all-reduce, of at least two "
-        "coverages, got {}",
-        kMinRuns, points.size()));
+        "a law of coverage needs {} runs by distro that end behind all-reduce, or ahead by less "
+        "than --lead, of at least two coverages, got {}",
+        kMinRuns, gaps.size()));
   }
-  fit.line = plan::fit_line(points);
+  fit.law = plan::fit_gaps(gaps);
   return fit;
 }
 
 nlohmann::ordered_json as_json(const CoverageFit& fit) {
-  const plan::Interval slopes = fit.line.slope_interval();
-  nlohmann::ordered_json json = {{"scale", fit.gap(1)},
-                                 {"exponent", fit.line.slope},
+  const plan::LineFit& line = fit.law.line;
+  const plan::Interval slopes = line.slope_interval();
+  nlohmann::ordered_json json = {{"scale", std::exp(line.intercept)},
+                                 {"lead", fit.law.mean_lead},
+                                 {"exponent", line.slope},
                                  {"exponent_interval", {slopes.low, slopes.high}},
                                  {"runs", nlohmann::ordered_json::array()}};
   for (const Run& run : fit.runs) {
     const plan::ComparedRun& compared = run.compared;
-    const plan::Interval range = fit.range(compared.run.coverage);
+    const plan::ExpectedGap law = fit.law.at(compared.run.coverage, run.lead);
     json["runs"].push_back({{"run", compared.run.name},
                             {"steps", compared.run.steps},
                             {"coverage", compared.run.coverage},
                             {"loss", compared.run.loss},
                             {"gap", compared.gap},
+                            {"lead", run.lead},
                             {"all_reduce_steps", compared.all_reduce_steps.value_or(NAN)},
-                            {"predicted", fit.gap(compared.run.coverage)},
-                            {"interval", {range.low, range.high}},
-                            {"fitted", run.fitted()},
+                            {"predicted", law.nats},
+                            {"interval", {law.range.low, law.range.high}},
+                            {"fitted", run.fitted},
                             {"held_out", run.held_out}});
   }
   return json;
@@ -138,18 +174,22 @@ nlohmann::ordered_json as_json(const CoverageFit& fit) {
 std::string use_of(const Run& run) {
   if (run.held_out) return "held out";
   if (!run.compared.best) return "another is better";
-  return run.fitted() ? "" : "not behind";
+  if (run.fitted) return "";
+  return run.lead > 0 ? "ahead by the lead or more" : "not behind";
 }
 
 void print_text(const CoverageFit& fit) {
-  const plan::Interval slopes = fit.line.slope_interval();
-  fmt::print("gap = {:.3g} coverage^{:.3g}, exponent {:.3g} to {:.3g} (95 %), from {} runs\n\n",
-             fit.gap(1), fit.line.slope, slopes.low, slopes.high, fit.line.points);
+  const plan::LineFit& line = fit.law.line;
+  const plan::Interval slopes = line.slope_interval();
+  const std::string lead = fit.law.leads.high > 0 ? " - lead" : "";
+  fmt::print("gap = {:.3g} coverage^{:.3g}{}, exponent {:.3g} to {:.3g} (95 %), from {} runs\n\n",
+             std::exp(line.intercept), line.slope, lead, slopes.low, slopes.high, line.points);
   report::Table table{{{"run", true},
                        {"steps"},
                        {"coverage"},
                        {"loss"},
                        {"behind\nall-reduce"},
+                       {"lead"},
                        {"its steps\nto the loss"},
                        {"law"},
                        {"95 % of\nsuch runs"},
@@ -157,13 +197,14 @@ void print_text(const CoverageFit& fit) {
                       {}};
   for (const Run& run : fit.runs) {
     const plan::LossOfRun& distro = run.compared.run;
-    const plan::Interval range = fit.range(distro.coverage);
+    const plan::ExpectedGap law = fit.law.at(distro.coverage, run.lead);
     table.rows.push_back(
         {distro.name, fmt::format("{}", distro.steps), fmt::format("{:.3g}", distro.coverage),
          report::number_cell(distro.loss, 3), report::number_cell(run.compared.gap, 3),
+         report::number_cell(run.lead, 3),
          report::number_cell(run.compared.all_reduce_steps.value_or(NAN), 0),
-         report::number_cell(fit.gap(distro.coverage), 3),
-         fmt::format("{:.3f} to {:.3f}", range.low, range.high), use_of(run)});
+         report::number_cell(law.nats, 3),
+         fmt::format("{:.3f} to {:.3f}", law.range.low, law.range.high), use_of(run)});
   }
   fmt::print("{}", table.terminal());
 }
@@ -187,7 +228,7 @@ void draw(const CoverageFit& fit, const std::string& file) {
   events::PlotSeries law{"law", {}, {}};
   for (int i = 0; i < kCurvePoints; ++i) {
     law.x.push_back(least * std::pow(most / least, i / (kCurvePoints - 1.0)));
-    law.y.push_back(fit.gap(law.x.back()));
+    law.y.push_back(fit.law.at(law.x.back()).nats);
   }
   spec.series = {std::move(law), std::move(runs)};
   events::plot_lines(spec, file);
@@ -209,7 +250,17 @@ void add_plan_coverage(CLI::App& plan) {
   auto* command = add_command(
       plan, "coverage", "Compares runs by DisTrO with all-reduce, and fits a law to their gaps");
   const auto arguments = std::make_shared<PlanCoverageArguments>();
-  add_plan_runs(*command, arguments->runs);
+  CLI::Option* runs = add_plan_runs(*command, arguments->runs)->required(false);
+  command
+      ->add_option("--update", arguments->update,
+                   "Take the planner's own runs with this distro.update instead of run folders")
+      ->check(CLI::IsMember({"sign", "muon"}))
+      ->excludes(runs);
+  command
+      ->add_option("--lead", arguments->lead,
+                   "Nats by which DisTrO would end ahead if it sent everything: Muon's lead over "
+                   "AdamW, for update = muon")
+      ->check(CLI::Range(0.0, kMaxLead));
   add_output(*command, arguments->output, "gaps and law");
   command->callback([arguments] { run_plan_coverage(*arguments); });
 }

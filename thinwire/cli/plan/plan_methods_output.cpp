@@ -121,24 +121,24 @@ void print_coverage(const MethodPlan& plan) {
                        {"behind\nall-reduce"},
                        {"95 % of runs,\nor why it is unknown", true}},
                       {}};
-  bool bounds = false;
+  const plan::CoverageLaw* law = nullptr;  // all candidates have the recipe's update
   for (const plan::MethodCost& cost : plan.costs) {
     if (cost.loss.coverage == 0) continue;
+    law = cost.loss.law;
     const auto& gap = cost.loss.gap;
-    bounds |= gap && gap->range.low == 0;
     table.rows.push_back(
         {label(cost), fmt::format("{:.3g}", cost.loss.coverage),
          gap ? report::number_cell(gap->nats, 3) : "unknown",
          gap ? fmt::format("{:.3f} to {:.3f}", gap->range.low, gap->range.high) : cost.loss.basis});
   }
   if (table.rows.empty()) return;
-  const plan::CoverageLaw& law = plan::coverage_law();
   fmt::print("\n{}\n", table.terminal());
-  fmt::print(
-      "Coverage: how often a worker can send each coefficient in the run; above {:.0f} it "
-      "counts as {:.0f}. From {}.\n",
-      law.most(), law.most(), law.runs());
-  if (bounds) fmt::print("A range from 0: {}.\n", plan::kMuonBound);
+  fmt::print("Coverage: how often a worker can send each coefficient in the run");
+  if (law != nullptr) {
+    fmt::print("; above {:.0f} it counts as {:.0f}. From {}", law->most(), law->most(),
+               law->runs());
+  }
+  fmt::print(".\n");
 }
 
 // The methods without variations, and the recommended one: more curves could not be distinguished.

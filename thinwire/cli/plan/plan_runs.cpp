@@ -11,12 +11,14 @@
 
 namespace thinwire::cli {
 
-void add_plan_runs(CLI::App& app, PlanRuns& runs) {
-  app.add_option("runs", runs.runs, "Run folders")->required()->check(refuse_empty);
+CLI::Option* add_plan_runs(CLI::App& app, PlanRuns& runs) {
+  CLI::Option* folders = app.add_option("runs", runs.runs, "Run folders");
+  folders->required()->check(refuse_empty);
   app.add_option("--hold-out", runs.held_out,
                  "Run to predict instead of fitting it; may be repeated")
       ->check(refuse_empty);
   app.add_option("--set", runs.set, "Validation set whose loss to use")->capture_default_str();
+  return folders;
 }
 
 PlanRun load_plan_run(const std::string& folder, const std::string& set) {

@@ -9,7 +9,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace thinwire::cli {
 
@@ -18,8 +19,8 @@ struct PlanRuns {
   std::vector<std::string> held_out;
   std::string set = "validation";  // whose loss is used
 };
-// The folders, --hold-out and --set.
-void add_plan_runs(CLI::App& app, PlanRuns& runs);
+// The folders, --hold-out and --set. Returns the option of the folders, which is required.
+CLI::Option* add_plan_runs(CLI::App& app, PlanRuns& runs);
 
 struct PlanRun {
   report::FinishedRun run;
