@@ -146,6 +146,10 @@ std::vector<Variant> all_variants() {
   const method::Method* allreduce = &method::find_method("allreduce");
   variants.push_back({allreduce, "allreduce_whole", {"allreduce.hide=false"}});
   variants.push_back({allreduce, "allreduce_passes", {"train.microbatch=1", "model.tied=true"}});
+  variants.push_back({allreduce,
+                      "allreduce_galore",
+                      {"optim.method=galore", "optim.gradients=projected", "galore.basis=seeded",
+                       "galore.refresh=5"}});
   append_outer_variants(variants);
   append_member_variants(variants);
   append_layer_variants(variants);

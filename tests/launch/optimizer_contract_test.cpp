@@ -69,11 +69,15 @@ void append_renewals(std::vector<Pair>& pairs) {
   }
   std::vector<std::string> seeded = projected;
   seeded.emplace_back("galore.basis=seeded");
-  std::vector<std::string> thin_seeded = seeded;
-  thin_seeded.insert(thin_seeded.end(), {"optim.state=8bit", "optim.bases=8bit"});
+  std::vector<std::string> thin_seeded = thin;
+  thin_seeded.emplace_back("galore.basis=seeded");
+  std::vector<std::string> whole_steps = seeded;  // as DisTrO needs
+  whole_steps.insert(whole_steps.end(), {"optim.state=8bit", "optim.bases=8bit"});
   for (const char* method : {"allreduce", "diloco", "distro"}) {
+    const bool layers = std::string_view(method) != "distro";
     pairs.push_back({&galore, &method::find_method(method), "Seeded", seeded});
-    pairs.push_back({&galore, &method::find_method(method), "ThinSeeded", thin_seeded});
+    pairs.push_back(
+        {&galore, &method::find_method(method), "ThinSeeded", layers ? thin_seeded : whole_steps});
   }
   add("galore", "SeededWhole", {"refresh=3", "basis=seeded"});
   add("apollo", "Redrawn", {"refresh=3"});

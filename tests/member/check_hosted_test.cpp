@@ -21,6 +21,8 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
        "[sync] within must be \"none\" for members on many hosts, got \"allreduce\""},
       {{"train.update=layer", "optim.clip_by=previous"}, "[train] update must be \"step\""},
       {{"optim.method=galore", "optim.gradients=projected"}, "[optim] gradients must be \"whole\""},
+      {{"optim.method=galore", "optim.gradients=projected"},
+       "or galore with galore.basis = \"seeded\""},
       {{"train.weights=bf16", "train.precision=bf16"}, "[train] weights must be \"fp32\""},
       {{"optim.state=bf16"}, "[optim] state must be \"fp32\""},
       {{"optim.method=galore", "optim.bases=8bit"}, "[optim] bases must be \"fp32\""},
@@ -43,6 +45,8 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
   check_hosted(tiny_recipe(
       test_folder(), {"optim.method=galore", "optim.gradients=projected", "galore.basis=seeded",
                       "sync.method=distro", "distro.update=adamw"}));
+  check_hosted(tiny_recipe(test_folder(), {"optim.method=galore", "optim.gradients=projected",
+                                           "galore.basis=seeded", "sync.method=allreduce"}));
 }
 
 }  // namespace

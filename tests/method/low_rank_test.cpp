@@ -195,7 +195,8 @@ TEST(Galore, InSeededBasesGoesWithDistroWhereCoordinatesHoldUntilTheStep) {
   EXPECT_EQ(with({"train.microbatch=1", "distro.feedback=true"}), tests::kNoError);
   EXPECT_EQ(with({"sync.method=diloco", "sync.within=distro", "sync.clusters=1"}), tests::kNoError);
   EXPECT_THAT(with({"galore.basis=gradient"}),
-              HasSubstr("or \"galore\" with galore.basis = \"seeded\", got \"galore\""));
+              HasSubstr("[galore] basis must be \"seeded\" with distro.update = \"adamw\", got "
+                        "\"gradient\""));
   EXPECT_THAT(with({"distro.update=sign"}),
               HasSubstr("[distro] update must be \"adamw\" with optim.method = \"galore\", got "
                         "\"sign\": the optimizer takes"));

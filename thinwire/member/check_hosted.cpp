@@ -33,7 +33,7 @@ void check_hosted(const config::Recipe& recipe) {
       !method::draws_bases(recipe)) {
     refuse("[optim] gradients", "\"whole\"", "\"projected\"",
            "the sums that renew a basis are needed one after another, but a round closes with all "
-           "of its sums at once");
+           "of its sums at once; or galore with galore.basis = \"seeded\"");
   }
   if (recipe.train.weights != WeightFormat::kF32) {
     refuse("[train] weights", "\"fp32\"", fmt::format("\"{}\"", name_of(recipe.train.weights)),

@@ -97,6 +97,11 @@ void check(const config::Recipe& recipe) {
   };
   if (recipe.optim.method == kAdamw.name || draws_bases(recipe)) return;
   if (options.update == DistroUpdate::kAdamW) {
+    if (recipe.optim.method == kGalore.name) {
+      throw UsageError(
+          "[galore] basis must be \"seeded\" with distro.update = \"adamw\", got \"gradient\": "
+          "workers share no gradient whose directions it could follow");
+    }
     needs_adamw("update", ", or \"galore\" with galore.basis = \"seeded\"");
   }
   if (options.local_update == DistroUpdate::kAdamW) needs_adamw("local_update", "");
