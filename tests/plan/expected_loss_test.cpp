@@ -90,6 +90,7 @@ TEST(ExpectedLoss, IsUnknownOfMuonWhereNoRunHadIt) {
   EXPECT_THAT(below.basis, HasSubstr("below the 0.92 of DisTrO's runs with update = muon"));
   for (const std::vector<std::string>& fields : {std::vector<std::string>{"muon_momentum=0.95"},
                                                  {"muon_scale=0.4"},
+                                                 {"optim.method=muon"},
                                                  {"overlap=1", "look_ahead=true"}}) {
     std::vector<std::string> all = fields;
     all.push_back("update=muon");

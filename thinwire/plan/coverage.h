@@ -72,8 +72,8 @@ class CoverageLaw {
   // At least three runs, with different coverages and gaps above -lead, which must outlive the law.
   explicit CoverageLaw(std::span<const CoverageRun> runs);
 
-  // Beyond the largest coverage of the runs, the gap that is expected there: no run shows that it
-  // falls further. nullopt below the smallest: none shows how it grows.
+  // Beyond the largest coverage of the runs, the gap that is expected there, although it may fall
+  // further. nullopt below the smallest: none shows how it grows.
   std::optional<ExpectedGap> gap(double coverage) const;
 
   double least() const { return least_; }  // coverage

@@ -9,6 +9,7 @@
 
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/adamw.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/plan/scaling.h"
@@ -101,7 +102,13 @@ ExpectedLoss of_distro(const config::Recipe& recipe, const LossModel& model,
   ExpectedLoss loss;
   loss.coverage = covered;
   loss.law = law;
-  if (const std::string unlike = unlike_runs(options); !unlike.empty()) {
+  std::string unlike = unlike_runs(options);
+  // The law of muon is of its lead over AdamW.
+  if (unlike.empty() && recipe.optim.method != method::kAdamw.name &&
+      options.update == method::DistroUpdate::kMuon) {
+    unlike = fmt::format("update = muon and optim.method = {}", recipe.optim.method);
+  }
+  if (!unlike.empty()) {
     loss.basis = fmt::format("no law for DisTrO with {}", unlike);
     return loss;
   }

@@ -181,7 +181,8 @@ std::string use_of(const Run& run) {
 void print_text(const CoverageFit& fit) {
   const plan::LineFit& line = fit.law.line;
   const plan::Interval slopes = line.slope_interval();
-  const std::string lead = fit.law.leads.high > 0 ? " - lead" : "";
+  const std::string lead =
+      fit.law.leads.high > 0 ? fmt::format(" - lead ({:.3g} on average)", fit.law.mean_lead) : "";
   fmt::print("gap = {:.3g} coverage^{:.3g}{}, exponent {:.3g} to {:.3g} (95 %), from {} runs\n\n",
              std::exp(line.intercept), line.slope, lead, slopes.low, slopes.high, line.points);
   report::Table table{{{"run", true},
