@@ -17,6 +17,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/model/registry.h"
@@ -78,13 +79,12 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
                                            : 4 * static_cast<double>(recipe.model.hidden) *
                                                  static_cast<double>(recipe.model.vocab);
   // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
-  // state, and in bf16 writes the copy.
+  // state, and writes the copy.
+  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
   const bool stored_bf16 = recipe.train.weights == WeightFormat::kBf16;
-  const double update = (stored_bf16 ? 12
-                         : half      ? 18
-                                     : 16) *
-                            p +
-                        2 * method::optimizer_bytes(recipe, method::tensors_of(recipe));
+  const double update = (stored_bf16 ? 12 : 16) * p +
+                        (half && !stored_bf16 ? method::copy_bytes(recipe, tensors) : 0) +
+                        2 * method::optimizer_bytes(recipe, tensors);
   const double products = times.all - times.attention - times.between - times.head;
   return {{"block products", products, n * work.products, 0},
           {"attention", times.attention, n * work.attention, 0},

@@ -32,16 +32,6 @@ std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
   return adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen;
 }
 
-// Of fp32 tensors, where products are in bf16.
-double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
-  const std::vector<bool> multiplied = multiplied_tensors(ModelSpec(recipe), tensors);
-  int64_t elements = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (multiplied[i]) elements += arena_elements(tensors.subspan(i, 1));
-  }
-  return kBf16 * static_cast<double>(elements);
-}
-
 double fp32_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16) {
   return kFloat * static_cast<double>(arena_elements(tensors)) +
          (bf16 ? copy_bytes(recipe, tensors) : 0);
@@ -83,6 +73,15 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, 
 }
 
 }  // namespace
+
+double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const std::vector<bool> multiplied = multiplied_tensors(ModelSpec(recipe), tensors);
+  int64_t elements = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (multiplied[i]) elements += arena_elements(tensors.subspan(i, 1));
+  }
+  return kBf16 * static_cast<double>(elements);
+}
 
 double shared_frozen_bytes(const config::Recipe& recipe) {
   if (find_adapter(recipe.adapter.kind).merges || recipe.train.offload) return 0;

@@ -27,6 +27,9 @@ struct StepMemory {
   double total() const;
 };
 
+// Of the bf16 copy of fp32 tensors, for products in bf16.
+double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
 // The part of `frozen` that the members in one process share.
 double shared_frozen_bytes(const config::Recipe& recipe);
 
