@@ -76,6 +76,18 @@ class Hosts(HostsCase):
         self.assertEqual(self.ready, before)
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
+    def test_members_that_start_while_the_run_is_down_wait_for_it(self):
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=1000")
+        server, members = self.run_of(1, *fields)
+        server.wait_for("member 0")
+        members["member0"].kill()
+        server.kill()
+        members = {name: self.join(name) for name in ("member0", "member1")}
+        for one in members.values():  # one has been in the run before, one has not
+            one.wait_for(f"nobody answers at {self.ready['address']}; waits for the run's server")
+        server = self.serve(*fields)
+        self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
+
     def test_a_nats_server_that_was_killed_is_started_again(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=1000")
         server = self.serve(*fields)
@@ -143,6 +155,13 @@ class Doors(HostsCase):
         other, self.folder, self.ready = self.ready["token"], base, good
         self.assert_refused(self.join("member0", token=other), 1, self.ready["address"])
         self.assertFalse((self.folder / "member0").exists())
+
+    def test_an_address_that_nobody_answers_ends_a_join(self):
+        self.serve("train.workers=2").kill()
+        self.assert_refused(self.join("named", address="no..host:1"), 1,
+                            "cannot reach the run at no..host:1", "no machine has this name")
+        self.assert_refused(self.join("hasty", "--wait", "0"), 1, f"cannot reach the run at {self.ready['address']}")
+        self.assertFalse((self.folder / "hasty").exists())
 
     def test_tokens_are_issued_used_up_and_revoked_while_the_run_is_served(self):
         server = self.serve("train.workers=3")

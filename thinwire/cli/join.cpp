@@ -4,6 +4,7 @@
 #include <CLI/App.hpp>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/error.h"
@@ -11,6 +12,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/run_access.h"
 #include "thinwire/cli/run_result.h"
+#include "thinwire/config/sync_section.h"
 #include "thinwire/hosts/join_run.h"
 
 namespace thinwire::cli {
@@ -19,10 +21,13 @@ namespace {
 struct JoinArguments {
   MachineArguments machine;
   double row_seconds = 0;
+  double wait_s = config::SyncSection().timeout_s;
 };
 
 void run_join(const JoinArguments& arguments) {
-  const hosts::JoinResult result = hosts::join_run({.access = access_of(arguments.machine.access),
+  hosts::Access access = access_of(arguments.machine.access);
+  access.wait_s = arguments.wait_s;
+  const hosts::JoinResult result = hosts::join_run({.access = std::move(access),
                                                     .overrides = arguments.machine.overrides,
                                                     .memory_bytes = arguments.machine.memory_bytes,
                                                     .row_seconds = arguments.row_seconds,
@@ -46,6 +51,12 @@ void add_join(CLI::App& app) {
       ->add_option(
           "--row-seconds", arguments->row_seconds,
           "Minimum seconds per row of a batch, which leaves the machine time for other work")
+      ->check(CLI::NonNegativeNumber);
+  command
+      ->add_option("--wait", arguments->wait_s,
+                   "Seconds to wait for the run's server if it is down; the default is that of "
+                   "sync.timeout_s")
+      ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   add_quiet_flag(command);
   command->callback([arguments] { run_join(*arguments); });

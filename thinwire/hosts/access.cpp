@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <utility>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/waiting.h"
@@ -19,7 +22,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr int kTries = 4;
+constexpr int kTries = 4;  // that a server refuses
 constexpr std::chrono::milliseconds kRetryInterval(500);
 
 Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
@@ -35,15 +38,33 @@ Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const
   return transport::connect_nats_courier(options);
 }
 
-// While a server reloads its users, it refuses connections that are just being made.
+bool no_server_exists(const Access& access) {
+  return std::ranges::all_of(access.servers, [](const std::string& server) {
+    return names_nobody(parse_endpoint("address", server).host);
+  });
+}
+
+// Waits for a server that is down, as a member does that has lost its server. While a server
+// reloads its users, it refuses connections that are just being made.
 Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Identity& as) {
-  auto courier = try_once(access, as);
-  for (int tries = 1; tries < kTries; ++tries) {
-    if (courier || courier.error().kind != FailureKind::kRefused) break;
+  const Stopwatch watch;
+  bool waits = false;
+  for (int refusals = 0;;) {
+    auto courier = try_once(access, as);
+    if (courier) return courier;
+    if (courier.error().kind == FailureKind::kRefused) {
+      if (++refusals == kTries) return courier;
+    } else if (watch.seconds() >= access.wait_s) {
+      return courier;
+    } else if (!waits) {
+      if (no_server_exists(access)) return fail(FailureKind::kLostPeer, "no machine has this name");
+      events::print_message(
+          fmt::format("nobody answers at {}; waits for the run's server, up to {}",
+                      access.address(), format_seconds(access.wait_s)));
+      waits = true;
+    }
     std::this_thread::sleep_for(kRetryInterval);
-    courier = try_once(access, as);
   }
-  return courier;
 }
 
 [[noreturn]] void throw_unreachable(const Access& access, const Failure& failure) {

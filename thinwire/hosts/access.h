@@ -44,6 +44,7 @@ struct Access {
   PublicKey founder;                 // the key that this name is derived from
   Identity newcomer;                 // the token's
   bool mailbox = false;
+  double wait_s = 0;  // how long to try to reach a server, while none answers; 0: one attempt
   Patience patience() const { return mailbox ? kMailboxPatience : Patience(); }
   const std::string& address() const { return servers.front(); }
 };
@@ -61,7 +62,9 @@ std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const P
                                                  bool leaves_nothing = false);
 
 // Connects. With a mailbox, a newcomer has a name of its own that nobody else has, for that time.
-// Throws Error with the likely cause if the server refuses or nobody answers for kTimeoutSeconds.
+// Throws Error with the likely cause if the server refuses, if no machine has the address's name,
+// or if nobody answers for access.wait_s; prints a message once it waits. One attempt takes up to
+// kTimeoutSeconds.
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
 
 // Like connect, but returns null if the server refuses this identity.

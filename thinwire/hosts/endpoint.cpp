@@ -1,6 +1,7 @@
 #include "thinwire/hosts/endpoint.h"
 
 #include <fmt/format.h>
+#include <netdb.h>
 #include <unistd.h>
 
 #include <array>
@@ -40,6 +41,13 @@ Endpoint parse_endpoint(const std::string& option, const std::string& text) {
   }
   throw UsageError(fmt::format("{} must be HOST:PORT with a port from 0 to {}, got '{}'", option,
                                kMaxPort, text));
+}
+
+bool names_nobody(const std::string& host) {
+  addrinfo* found = nullptr;
+  const int status = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+  if (status == 0) ::freeaddrinfo(found);
+  return status == EAI_NONAME;
 }
 
 std::string near_address(const Endpoint& listen, int port) {
