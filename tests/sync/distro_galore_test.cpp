@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/paths.h"
+#include "tests/sync/distro_trace.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/json.h"
@@ -25,7 +26,7 @@ constexpr float kTolerance = 1e-6f;
 class DistroGalore : public testing::Test {
  protected:
   HashedRunOptions run_options() const {
-    HashedRunOptions options;
+    HashedRunOptions options = options_of_trace(trace_);
     options.recipe = fmt::format(
         "[run]\nseed = {}\n[sync]\nmethod = \"distro\"\n[train]\nsteps = {}\n"
         "[optim]\nmethod = \"galore\"\ngradients = \"projected\"\nweight_decay = {}\nclip = 0\n"
@@ -35,21 +36,6 @@ class DistroGalore : public testing::Test {
         number("run_seed"), number("steps"), number("wd"), number("rank"), number("every"),
         number("scale"), print_json(trace_["betas"][0]), print_json(trace_["betas"][1]),
         number("eps"), number("chunk"), number("k"), number("decay"));
-    options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
-    options.param_scale = trace_["param_scale"];
-    options.workers = trace_["workers"];
-    for (const json& tensor : trace_["tensors"]) {
-      const Shape shape = tensor["shape"];
-      const TensorRole role = shape.size() == 1 ? TensorRole::kNorm : TensorRole::kMatrix;
-      options.tensors.push_back({tensor["name"], shape, role});
-      options.gradient_scales.push_back(tensor["grad_scale"]);
-    }
-    options.missing = [this](uint64_t round) {
-      for (const json& gap : trace_["missing"]) {
-        if (gap["round"] == round) return gap["workers"].get<std::set<int>>();
-      }
-      return std::set<int>();
-    };
     return options;
   }
   std::string number(const char* key) const { return print_json(trace_[key]); }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/paths.h"
+#include "tests/sync/distro_trace.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/base/json.h"
 #include "thinwire/codec/payload.h"
@@ -32,24 +33,9 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         trace_(parse_json<json>(golden_.metadata().at("options"))) {}
 
   HashedRunOptions run_options() const {
-    HashedRunOptions options;
+    HashedRunOptions options = options_of_trace(trace_);
     options.recipe = recipe();
-    options.seed = std::stoull(trace_["seed"].get<std::string>(), nullptr, 16);
-    options.param_scale = trace_["param_scale"];
-    options.workers = trace_["workers"];
-    for (const json& tensor : trace_["tensors"]) {
-      const Shape shape = tensor["shape"];
-      const TensorRole role = shape.size() == 1 ? TensorRole::kNorm : TensorRole::kMatrix;
-      options.tensors.push_back({tensor["name"], shape, role});
-      options.gradient_scales.push_back(tensor["grad_scale"]);
-    }
     options.pull = trace_["pull"];
-    options.missing = [this](uint64_t round) {
-      for (const json& gap : trace_["missing"]) {
-        if (gap["round"] == round) return gap["workers"].get<std::set<int>>();
-      }
-      return std::set<int>();
-    };
     return options;
   }
 
