@@ -127,12 +127,7 @@ TEST_P(LlamaTest, BlocksAreRecomputedFromRoundedInputsInLessMemory) {
   for (int pass = 0; pass < 2; ++pass) {
     deep.clear_gradients();
     EXPECT_EQ(rounded->loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients), loss);
-    double difference = 0, square = 0;
-    for (size_t i = 0; i < expected.size(); ++i) {
-      difference += std::pow(all[i] - expected[i], 2);
-      square += std::pow(expected[i], 2);
-    }
-    const double error = std::sqrt(difference / square);
+    const double error = relative_norm_of_error(all, expected);
     if (GetParam() == Precision::kFp32) {
       EXPECT_EQ(error, 0);
     } else {

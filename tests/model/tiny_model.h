@@ -31,6 +31,17 @@ inline double relative_error(std::span<const float> got, std::span<const float> 
   return difference / largest;
 }
 
+// The difference's norm over the norm of what is expected: what rounding does to all values
+// together, whichever of them it moves by a step of their format.
+inline double relative_norm_of_error(std::span<const float> got, std::span<const float> expected) {
+  double difference = 0, square = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - expected[i], 2);
+    square += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  return std::sqrt(difference / square);
+}
+
 // Parameters and the memory a model needs beside it.
 struct TinyModel {
   explicit TinyModel(const method::ModelSpec& section, int thread_count = 1)
