@@ -59,8 +59,8 @@ Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Id
     } else if (!waits) {
       if (no_server_exists(access)) return fail(FailureKind::kLostPeer, "no machine has this name");
       events::print_message(
-          fmt::format("nobody answers at {}; waits for the run's server, up to {}",
-                      access.address(), format_seconds(access.wait_s)));
+          fmt::format("nobody answers at {}; waits for the run's server, up to {} ({})",
+                      access.address(), format_seconds(access.wait_s), courier.error().message));
       waits = true;
     }
     std::this_thread::sleep_for(kRetryInterval);

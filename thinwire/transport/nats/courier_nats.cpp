@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "thinwire/base/interrupt.h"
+#include "thinwire/transport/nats/connect_bound.h"
 #include "thinwire/transport/nats/nats_connection.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -281,6 +282,7 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   sink->signer = make_signer(target.identity);
   sink->jwt = target.jwt;
   const uint64_t number = sinks().add(sink);
+  const ConnectBound bound(target.timeout_s);
   const Owned<natsOptions> options = options_of(target, *sink, closure_of(number));
   natsConnection* made = nullptr;
   natsStatus status = NATS_OK;
@@ -292,8 +294,14 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
     sinks().remove(number);
     const std::unique_lock lock(sink->gate);
     sink->open = false;
-    return tl::unexpected(
-        failure_of(status, fmt::format("connecting to {}", fmt::join(target.servers, ", "))));
+    const std::string doing = fmt::format("connecting to {}", fmt::join(target.servers, ", "));
+    if (bound.expired()) {
+      return fail(
+          FailureKind::kLostPeer,
+          fmt::format("{}: the server took the connection, but then did not answer for {:g} s",
+                      doing, target.timeout_s));
+    }
+    return tl::unexpected(failure_of(status, doing));
   }
   return std::make_unique<LibraryConnection>(sink, number, Owned<natsConnection>(made));
 }

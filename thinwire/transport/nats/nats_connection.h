@@ -61,7 +61,9 @@ struct NatsTarget {
   std::vector<std::string> servers;  // HOST:PORT
   std::string ca_pem;  // an authority whose certificates are accepted, in PEM; empty: the system's
   Seed identity{};     // seed of the user's NKey
-  double timeout_s = 30;  // after which a silent connection is closed
+  // After which a silent connection is closed, and after which each of the two halves of making one
+  // is given up: until the server's first message, and from there on.
+  double timeout_s = 30;
   // The user's JWT (nats_jwt.h); empty: the servers know the key.
   std::string jwt = {};
   // The name in the servers' certificates; empty: that of the address.
@@ -69,8 +71,8 @@ struct NatsTarget {
 };
 
 // Connects, over TLS 1.2 or later. kRefused: one of the two sides does not accept the other;
-// kLostPeer: no answer. Calls ignore_closed_pipes(). Throws UsageError in a program that was built
-// without libnats.
+// kLostPeer: no answer in time. Calls ignore_closed_pipes(). Throws UsageError in a program that
+// was built without libnats.
 Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
                                                      NatsConnection::Events events);
 
