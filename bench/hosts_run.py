@@ -4,6 +4,7 @@ need one. What the processes say goes to files in the run's folder."""
 import json
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -28,6 +29,13 @@ class Process:
         with self.log.open("rb") as log:
             log.seek(self.before)
             return log.read().decode(errors="replace")
+
+    def stuck(self):
+        """Its last line, for a message; the stacks of its threads go to a file."""
+        lines = self.said().strip().splitlines() or ["nothing"]
+        stack = self.log.with_suffix(".stack")
+        stack.write_text(stacks_of(self.child.pid))
+        return f"{self.name} last said '{lines[-1].strip()}'; its stack is in {stack}"
 
     def kill(self):
         self.child.kill()
@@ -95,7 +103,7 @@ class HostsRun:
             try:
                 status = one.child.wait(AGES)
             except subprocess.TimeoutExpired:
-                self.wrong.append(f"{one.name} does not end")
+                self.wrong.append(f"{one.name} does not end; {one.stuck()}")
                 continue
             if status != 0:
                 self.wrong.append(f"{one.name} ended with status {status}: {one.said().strip().splitlines()[-1:]}")
@@ -112,11 +120,29 @@ class HostsRun:
         return ends
 
 
-def wait_for(ready, what):
-    end = time.monotonic() + AGES
+def stacks_of(pid):
+    """Of all threads of a process: what gdb says, or without it what the kernel does for each."""
+    if shutil.which("gdb"):
+        done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 20"],
+                              capture_output=True, text=True)
+        return done.stdout + done.stderr
+    text = ""
+    for thread in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir()):
+        text += f"thread {thread.name}\n"
+        for name in ("comm", "wchan", "syscall", "stack"):
+            try:
+                text += f"{name}: {(thread / name).read_text().strip()}\n"
+            except OSError as error:
+                text += f"{name}: {error.strerror}\n"
+    return text
+
+
+def wait_for(ready, what, seconds=AGES, waited_for=list):
+    """`waited_for` returns the processes that may be what it hangs at."""
+    end = time.monotonic() + seconds
     while not ready():
         if time.monotonic() > end:
-            fail(what)
+            fail("\n".join([what, *(one.stuck() for one in waited_for())]))
         time.sleep(POLL)
 
 
