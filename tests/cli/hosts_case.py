@@ -16,8 +16,9 @@ PATIENCE = 120  # seconds; only what hangs takes that long
 class Running:
     """A process of the program, whose messages are kept and can be waited for."""
 
-    def __init__(self, *arguments, cwd):
-        self.process = subprocess.Popen([BINARY, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
+    def __init__(self, *arguments, cwd, place=()):
+        """`place` is the command under which it runs, such as `ip netns exec server`."""
+        self.process = subprocess.Popen([*place, BINARY, *map(str, arguments)], cwd=cwd, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True)
         self.messages = ""
         self.ended = False
@@ -67,6 +68,7 @@ class HostsCase(unittest.TestCase):
               "sync.timeout_s=600"]
 
     needs_server = True  # of NATS
+    server_place = ()  # the command under which serve and status run
 
     @classmethod
     def setUpClass(cls):
@@ -95,17 +97,17 @@ class HostsCase(unittest.TestCase):
             one.process.stdout.close()
             one.process.stderr.close()
 
-    def start(self, *arguments):
-        one = Running(*arguments, cwd=self.root)
+    def start(self, *arguments, place=()):
+        one = Running(*arguments, cwd=self.root, place=place)
         self.running.append(one)
         return one
 
-    def serve(self, *fields, options=()):
+    def serve(self, *fields, options=(), listen="127.0.0.1:0"):
         """Starts or goes on with this test's run, and returns once members may join."""
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         server = self.start("serve", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/serve",
-                            "--listen", "127.0.0.1:0", "--ready-file", ready, *options)
+                            "--listen", listen, "--ready-file", ready, *options, place=self.server_place)
         self.wait_until_ready(server, ready)
         return server
 
@@ -118,12 +120,13 @@ class HostsCase(unittest.TestCase):
         for text in texts:
             self.assertIn(text, one.messages)
 
-    def join(self, name, *fields, token=None, address=None):
+    def join(self, name, *fields, token=None, address=None, place=()):
         return self.start("join", address or self.ready["address"], "--token", token or self.ready["token"],
-                          f"run.dir={self.folder}/{name}", *fields)
+                          f"run.dir={self.folder}/{name}", *fields, place=place)
 
     def status(self):
-        done = subprocess.run([BINARY, "status", self.ready["address"], "--token", self.ready["token"], "--json"],
+        done = subprocess.run([*self.server_place, BINARY, "status", self.ready["address"], "--token",
+                               self.ready["token"], "--json"],
                               capture_output=True, text=True, check=True, timeout=PATIENCE)
         return json.loads(done.stdout)
 
