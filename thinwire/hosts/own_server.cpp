@@ -1,3 +1,6 @@
+#include <fmt/format.h>
+
+#include <filesystem>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -15,6 +18,10 @@ namespace {
 
 const std::vector<std::string> kStreams = {serve::kLedgerStream, kEntryStream};
 constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
+// Of a disk. The server stops storing at its first write that fails, and begins again only when it
+// is started again.
+constexpr uint64_t kFullBytes = 1 << 20;  // with less room than this
+constexpr uint64_t kRoomBytes = 4 << 20;  // and until there is this much
 
 class OwnServer final : public RunServers {
  public:
@@ -29,6 +36,7 @@ class OwnServer final : public RunServers {
                  .run = name_,
                  .streams = kStreams},
                 with_coordinator(std::move(users)), kTimeoutSeconds),
+        folder_(options.folder),
         entrance_{
             {options.address.empty() ? far_address(listen_, server_.port()) : options.address},
             server_.authority(),
@@ -49,6 +57,11 @@ class OwnServer final : public RunServers {
 
   // Couriers reconnect by themselves once it is back.
   std::string maintain() override {
+    if (const bool was_full = disk_full_; check_disk() || was_full) {
+      if (disk_full_) return was_full ? "" : full_message();
+      server_.restart();
+      return "there is room on the disk again; nats-server is started again";
+    }
     if (monotonic_seconds() - users_checked_at_ >= kExpiryPollSeconds) {
       users_checked_at_ = monotonic_seconds();
       server_.expire_users();
@@ -59,6 +72,17 @@ class OwnServer final : public RunServers {
   }
 
  private:
+  // Whether the disk is full.
+  bool check_disk() {
+    std::error_code unknown;
+    const fs::space_info space = fs::space(folder_, unknown);
+    if (!unknown) disk_full_ = space.available < (disk_full_ ? kRoomBytes : kFullBytes);
+    return disk_full_;
+  }
+  std::string full_message() const {
+    return fmt::format("the disk of {} is full; the run waits until there are {} MiB of room",
+                       folder_.string(), kRoomBytes >> 20);
+  }
   std::vector<transport::NatsUser> with_coordinator(std::vector<transport::NatsUser> users) const {
     users.push_back({name_, key_, transport::NatsRole::kCoordinator});
     return users;
@@ -69,6 +93,8 @@ class OwnServer final : public RunServers {
   const PublicKey key_;
   const std::string name_;
   transport::NatsServer server_;
+  const fs::path folder_;
+  bool disk_full_ = false;
   const Entrance entrance_;
   double users_checked_at_ = 0;
 };

@@ -28,7 +28,8 @@ class RunServers {
   // connections of everybody else. Does nothing on a cluster, where JWTs decide, and with a
   // mailbox.
   virtual void set_users(std::vector<transport::NatsUser> users) = 0;
-  // Restarts a server of the run's own if it has ended. To be called several times a second.
+  // Restarts a server of the run's own if it has ended, or if its disk was full and has room again.
+  // To be called several times a second.
   // Returns a message for the user; empty: none.
   virtual std::string maintain() = 0;
 };

@@ -177,6 +177,12 @@ void NatsServer::restart_if_ended() {
   if (!alive()) start();
 }
 
+void NatsServer::restart() {
+  process_->signal(SIGKILL);
+  process_->wait();
+  start();
+}
+
 void NatsServer::fail_with_log(const std::string& what) const {
   const std::string log = read_text_file(settings_.folder / kLogFile);
   const size_t from = log.size() > kLogShown ? log.size() - kLogShown : 0;

@@ -40,6 +40,8 @@ class NatsServer {
   bool alive() { return !process_->poll(); }
   // Restarts the server if it has ended.
   void restart_if_ended();
+  // Kills the server, which loses nothing that it acknowledged, and starts it again.
+  void restart();
   // For tests: sends the server a signal.
   void signal(int number) { process_->signal(number); }
 

@@ -1,0 +1,74 @@
+"""A member's disk and the server's that are full for a while: small file systems in memory, which need root."""
+
+import subprocess
+import unittest
+
+from hosts_case import HostsCase
+
+FIELDS = ("train.workers=2", "sync.method=distro", "train.steps=600", "sync.timeout_s=20")
+FULL = "No space left on device"
+
+
+class SmallDisk:
+    """A file system of its own at a folder."""
+
+    def __init__(self, folder, size):
+        self.folder, self.filler = folder, folder / "filler"
+        folder.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", folder], capture_output=True,
+                              text=True)
+        if done.returncode != 0:
+            raise unittest.SkipTest(f"no file system can be mounted here: {done.stderr.strip()}")
+
+    def fill(self):
+        with self.filler.open("ab", buffering=0) as file:
+            try:
+                while file.write(bytes(4096)):
+                    pass
+            except OSError:
+                pass
+
+    def empty(self):
+        self.filler.unlink()
+
+    def remove(self):
+        subprocess.run(["umount", "--lazy", self.folder], check=True)
+
+
+class FullDisk(HostsCase):
+    def small_disk(self, name, size="16m"):
+        disk = SmallDisk(self.folder / name, size)
+        self.addCleanup(disk.remove)
+        return disk
+
+    def test_a_member_whose_disk_is_full_says_so_and_returns(self):
+        disk = self.small_disk("member1")
+        server = self.serve(*FIELDS)
+        members = {name: self.join(name) for name in ("member0", "member1")}
+        while self.status()["step"] < 3:
+            pass
+        disk.fill()
+        self.assert_refused(members["member1"], 1, FULL, str(disk.folder))
+        before = self.status()["step"]
+        while self.status()["step"] < before + 3:  # the other one goes on
+            pass
+        disk.empty()
+        members["member1"] = self.join("member1")
+        self.assert_complete(server, **members)
+        self.assertEqual(server.messages.count("member 2"), 0, server.messages)
+
+    def test_a_server_whose_disk_is_full_goes_on_when_there_is_room(self):
+        disk = self.small_disk("serve", "64m")
+        server = self.serve(*FIELDS)
+        members = {name: self.join(name) for name in ("member0", "member1")}
+        while self.status()["step"] < 3:
+            pass
+        disk.fill()
+        server.wait_for(f"the disk of {disk.folder}/server is full; the run waits")
+        disk.empty()
+        server.wait_for("there is room on the disk again")
+        self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*FIELDS))
+
+
+if __name__ == "__main__":
+    unittest.main()
