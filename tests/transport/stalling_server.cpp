@@ -66,7 +66,7 @@ void reset(int client) {
   const linger at_once{.l_onoff = 1, .l_linger = 0};
   ::setsockopt(client, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
   const sockaddr nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
-  ::connect(client, &nowhere, sizeof(nowhere));
+  (void)::connect(client, &nowhere, sizeof(nowhere));
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const P
 // Connects. With a mailbox, a newcomer has a name of its own that nobody else has, for that time.
 // Throws Error with the likely cause if the server refuses, if no machine has the address's name,
 // or if nobody answers for access.wait_s; prints a message once it waits. One attempt takes up to
-// kTimeoutSeconds.
+// twice kTimeoutSeconds for each server.
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
 
 // Like connect, but returns null if the server refuses this identity.
