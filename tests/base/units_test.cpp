@@ -121,6 +121,33 @@ TEST(ParseQuantity, TakesTheUnitBehindTheNumber) {
   }
 }
 
+TEST(ParseQuantity, BytesMayHaveSuffixesOfPowersOf1024) {
+  EXPECT_EQ(parse_quantity("16GiB", "B"), 17'179'869'184);
+  EXPECT_EQ(parse_quantity("16 GiB", "B"), 17'179'869'184);
+  EXPECT_EQ(parse_quantity("1.5Gi", "B"), 1'610'612'736);
+  EXPECT_EQ(parse_quantity("64KiB", "B"), 65'536);
+  EXPECT_EQ(parse_quantity("3MiB", "B"), 3'145'728);
+  EXPECT_EQ(parse_quantity("0.5TiB", "B"), 549'755'813'888);
+  EXPECT_EQ(parse_quantity("1PiB", "B"), 0x1p50);
+  EXPECT_EQ(parse_quantity("16GB", "B"), 16e9);
+}
+
+TEST(ParseQuantity, RefusesWrongBinarySuffixesByName) {
+  for (const char* text :
+       {"16giB", "16GIB", "16kiB", "GiB", "1GiGiB", "1kGiB", "1GkiB", "1iB", "1e308PiB", "16Gib"}) {
+    try {
+      parse_quantity(text, "B");
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const UsageError& error) {
+      EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("'" + std::string(text) + "'"),
+                                               testing::HasSubstr("Gi")));
+    }
+  }
+  // Only bytes have them.
+  EXPECT_THROW(parse_quantity("16Gi"), UsageError);
+  EXPECT_THROW(parse_quantity("16Gibit/s", "bit/s"), UsageError);
+}
+
 RC_GTEST_PROP(ParseQuantity, ReadsEveryIntegerBack, (int32_t value)) {
   RC_ASSERT(parse_quantity(std::to_string(value)) == value);
   RC_ASSERT(parse_quantity(std::to_string(value) + "k") == 1000.0 * value);

@@ -47,6 +47,9 @@ class PlanMemory(PlanCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("Nothing fits. The least is", done.stdout)
 
+    def test_takes_a_limit_in_powers_of_1024(self):
+        self.assertEqual(self.plan_json("memory", self.recipe, *MODEL, "--limit", "16GiB")["limit_bytes"], 2**34)
+
     def test_refuses_a_limit_that_is_no_size(self):
         done = self.plan("memory", self.recipe, "--limit", "much")
         self.assertEqual(done.returncode, 2)

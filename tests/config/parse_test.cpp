@@ -46,6 +46,15 @@ TEST(ParseRecipe, QuantitiesMayCarryASuffix) {
   EXPECT_EQ(recipe.eval.rows, 1000);
 }
 
+TEST(ParseRecipe, BytesMayCarryASuffixOfPowersOf1024) {
+  const Recipe recipe = parse(R"(
+    [data]
+    vocabulary_sample_bytes = "3 MiB"
+  )");
+  EXPECT_EQ(recipe.data.vocabulary_sample_bytes, 3'145'728);
+  EXPECT_EQ(parse("", {"data.vocabulary_sample_bytes=8KiB"}).data.vocabulary_sample_bytes, 8192);
+}
+
 TEST(ParseRecipe, FillsWhatFollowsFromOtherFields) {
   EXPECT_EQ(parse("[run]\nname = \"first\"").run.dir, "runs/first");
   const auto wings = [](const Recipe& recipe) {
@@ -200,12 +209,14 @@ TEST(Refusals, SayHowQuantitiesAreWritten) {
   EXPECT_EQ(
       refusal("", {"links.up_bit_s=10MB"}),
       "override 'links.up_bit_s=10MB': [links] up_bit_s must be a number, got the text "
-      "\"10MB\"; numbers are written like 1e7, 10M or \"10M bit/s\" (suffixes k, M, G, T, P)");
+      "\"10MB\"; numbers are written like 1e7, 10M or \"10M bit/s\" (suffixes k, M, G, T or P)");
   EXPECT_EQ(parse("", {"links.up_bit_s=10M bit/s"}).links.up_bit_s, 10e6);
   EXPECT_THAT(
       refusal("[train]\nsteps = \"1_000x\""),
-      EndsWith("numbers are written like 1e7, 10M or \"10M steps\" (suffixes k, M, G, T, P)"));
+      EndsWith("numbers are written like 1e7, 10M or \"10M steps\" (suffixes k, M, G, T or P)"));
   EXPECT_THAT(refusal("", {"optim.lr=3e-4x"}), HasSubstr("like 1e7 or 10M (suffixes"));
+  EXPECT_THAT(refusal("", {"data.vocabulary_sample_bytes=8miB"}),
+              HasSubstr("suffixes k, M, G, T, P or Ki, Mi, Gi, Ti, Pi"));
 }
 
 TEST(Refusals, ProposeTheNearestName) {

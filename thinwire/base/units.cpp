@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "thinwire/base/error.h"
 
@@ -19,6 +20,13 @@ struct Suffix {
 };
 constexpr std::array<Suffix, 5> kSuffixes = {
     {{'k', 1e3, 3}, {'M', 1e6, 6}, {'G', 1e9, 9}, {'T', 1e12, 12}, {'P', 1e15, 15}}};
+
+struct BinarySuffix {
+  std::string_view text;
+  double factor;
+};
+constexpr std::array<BinarySuffix, 5> kBinarySuffixes = {
+    {{"Ki", 0x1p10}, {"Mi", 0x1p20}, {"Gi", 0x1p30}, {"Ti", 0x1p40}, {"Pi", 0x1p50}}};
 
 std::string with_suffix(double value, std::string_view unit) {
   const double size = std::fabs(value);
@@ -37,6 +45,33 @@ std::string below_a_second(double seconds) {
   const double scaled = seconds * (millis ? 1e3 : 1e6);
   if (std::fabs(scaled) < 0.05) return "0 s";
   return fmt::format("{:.{}f} {}", scaled, std::fabs(scaled) < 9.95 ? 1 : 0, millis ? "ms" : "µs");
+}
+
+std::optional<double> plain_number(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<double> decimal_quantity(std::string_view text) {
+  // The suffix becomes an exponent, so that "2.3M" is the double nearest to 2300000.
+  for (const Suffix& known : kSuffixes) {
+    if (!text.ends_with(known.letter)) continue;
+    return plain_number(fmt::format("{}e{}", text.substr(0, text.size() - 1), known.exponent));
+  }
+  return plain_number(text);
+}
+
+std::optional<double> binary_quantity(std::string_view text) {
+  for (const BinarySuffix& known : kBinarySuffixes) {
+    if (!text.ends_with(known.text)) continue;
+    const std::optional<double> number =
+        plain_number(text.substr(0, text.size() - known.text.size()));
+    if (number && std::isfinite(*number * known.factor)) return *number * known.factor;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -70,21 +105,14 @@ std::string counted(int64_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+std::string_view suffixes_of(std::string_view unit) {
+  return unit == "B" ? "k, M, G, T, P or Ki, Mi, Gi, Ti, Pi" : "k, M, G, T or P";
+}
+
 double parse_quantity(std::string_view text) {
-  // The suffix becomes an exponent, so that "2.3M" is the double nearest to 2300000.
-  std::string number(text);
-  for (const Suffix& known : kSuffixes) {
-    if (!text.ends_with(known.letter)) continue;
-    number = fmt::format("{}e{}", text.substr(0, text.size() - 1), known.exponent);
-  }
-  double value = 0;
-  const char* end = number.data() + number.size();
-  const auto [rest, error] = std::from_chars(number.data(), end, value);
-  if (error != std::errc() || rest != end || !std::isfinite(value)) {
-    throw UsageError(
-        fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P", text));
-  }
-  return value;
+  if (const std::optional<double> value = decimal_quantity(text)) return *value;
+  throw UsageError(
+      fmt::format("'{}' is not a number with an optional suffix {}", text, suffixes_of("")));
 }
 
 double parse_quantity(std::string_view text, std::string_view unit) {
@@ -93,13 +121,11 @@ double parse_quantity(std::string_view text, std::string_view unit) {
     number.resize(text.size() - unit.size());
     std::erase(number, ' ');
   }
-  try {
-    return parse_quantity(number);
-  } catch (const UsageError&) {
-    throw UsageError(
-        fmt::format("'{}' is not a number with an optional suffix k, M, G, T or P and the unit {}",
-                    text, unit));
-  }
+  std::optional<double> value = decimal_quantity(number);
+  if (!value && unit == "B") value = binary_quantity(number);
+  if (value) return *value;
+  throw UsageError(fmt::format("'{}' is not a number with an optional suffix {} and the unit {}",
+                               text, suffixes_of(unit), unit));
 }
 
 }  // namespace thinwire

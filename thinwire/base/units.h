@@ -30,8 +30,12 @@ inline std::string counted(uint64_t count, std::string_view what) {
 // the text when it is not a finite number with an optional suffix k, M, G, T, P.
 double parse_quantity(std::string_view text);
 
-// The same, but the unit may follow: "0.8Gbit/s" and "0.8 Gbit/s" for the unit "bit/s". The error
-// message names the unit.
+// The same, but the unit may follow: "0.8Gbit/s" and "0.8 Gbit/s" for the unit "bit/s". Bytes, unit
+// "B", may also have a suffix Ki, Mi, Gi, Ti or Pi (powers of 1024): "16GiB". The error message
+// names the unit.
 double parse_quantity(std::string_view text, std::string_view unit);
+
+// The suffixes that numbers of a unit may have, for messages.
+std::string_view suffixes_of(std::string_view unit);
 
 }  // namespace thinwire

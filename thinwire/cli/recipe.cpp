@@ -19,9 +19,10 @@ namespace {
 
 constexpr const char* kExplainIntroduction =
     "A recipe is a TOML file with these tables. Any field may be left out, or be overridden on "
-    "the\ncommand line as table.field=value. Numbers may have a suffix (k, M, G, T, P); in TOML "
-    "they are\nthen strings: \"100M\". Fields that depend on the synchronisation method may be put "
-    "in a table\n[when.<method>], for example optim.lr = 1e-3 under [when.distro].\n\n";
+    "the\ncommand line as table.field=value. Numbers may have a suffix (k, M, G, T, P; of bytes "
+    "also Ki, Mi,\nGi, Ti, Pi); in TOML they are then strings: \"100M\". Fields that depend on the "
+    "synchronisation\nmethod may be put in a table [when.<method>], for example optim.lr = "
+    "1e-3 under [when.distro].\n\n";
 
 struct RecipeArguments {
   std::string recipe;

@@ -74,7 +74,7 @@ void DataSection::describe(Fields& fields) {
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
                  "Size of the vocabulary to train.");
-  fields.integer("vocabulary_sample_bytes", vocabulary_sample_bytes, "bytes", 1, kNoLimit,
+  fields.integer("vocabulary_sample_bytes", vocabulary_sample_bytes, "B", 1, kNoLimit,
                  "How much of the training text the vocabulary is trained on.");
   fields.number("validation_fraction", validation_fraction, "", 0, 0.5,
                 "Share of the documents kept out of training for the set named validation.");

@@ -122,8 +122,8 @@ struct Assign {
     const std::string forms =
         field.unit.empty() ? "1e7 or 10M" : fmt::format("1e7, 10M or \"10M {}\"", field.unit);
     refuse(field, table, must_be,
-           fmt::format("the text {}; numbers are written like {} (suffixes k, M, G, T, P)",
-                       print_string(text), forms));
+           fmt::format("the text {}; numbers are written like {} (suffixes {})", print_string(text),
+                       forms, suffixes_of(field.unit)));
   }
 
   const std::string& allowed_text() const {

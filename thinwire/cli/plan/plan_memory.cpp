@@ -144,7 +144,7 @@ void add_plan_memory(CLI::App& plan) {
   command->add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
   command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
   add_quantity(*command, "--limit", arguments->limit, {1, kAmount.max}, "B",
-               "Memory of a worker, e.g. 4G; default: this machine's");
+               "Memory of a worker, e.g. 4G or 16GiB; default: this machine's");
   add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",
                "Speed that a worker achieves in training, to show times instead of relative work");
   command->add_flag("--json", arguments->json, "Print JSON with every combination that fits");
