@@ -12,11 +12,19 @@
 namespace thinwire::optim {
 namespace {
 
-// Sixteen columns; as many registers as the instruction set needs for them.
-using Lanes = float __attribute__((vector_size(64)));
-constexpr int64_t kLanes = 16;
-constexpr int64_t kRows = 8;
-constexpr int64_t kColumns = 2 * kLanes;
+// Blocks of sums that fit the registers: 8 rows by 2 vectors in AVX-512, which has 32 registers of
+// 16 lanes; 6 rows by 2 where there are 16 of 8 lanes or fewer.
+template <int64_t Rows, int64_t Count>
+struct Block {
+  static constexpr int64_t kRows = Rows;
+  static constexpr int64_t kLanes = Count;
+  static constexpr int64_t kColumns = 2 * Count;
+  using Lanes [[gnu::vector_size(Count * sizeof(float))]] = float;
+};
+using WideBlock = Block<8, 16>;
+using NarrowBlock = Block<6, 8>;
+constexpr int64_t kRows = WideBlock::kRows;
+constexpr int64_t kColumns = WideBlock::kColumns;
 constexpr int64_t kTile = 32;
 
 int64_t left_stride(const Product& p) { return p.left_columns > 0 ? p.left_columns : p.inner; }
@@ -41,38 +49,66 @@ void store(const Product& p, float* values, int64_t at, int64_t width) {
   std::memcpy(p.out + at, values, static_cast<size_t>(width) * sizeof(float));
 }
 
-// As many rows as there are indices, times a packed panel. The indices are constants, so that the
-// sums stay in registers.
-template <int64_t... kRow>
+// As many rows as there are indices, times two vectors of a packed panel. The indices are
+// constants, so that the sums stay in registers.
+template <typename Shape, int64_t... kRow>
 [[gnu::always_inline]] inline void multiply_block(const Product& p, const float* panel, int64_t row,
                                                   int64_t column, int64_t width,
                                                   std::integer_sequence<int64_t, kRow...>) {
+  using Lanes = typename Shape::Lanes;
   Lanes sums[sizeof...(kRow)][2] = {};
   const int64_t stride = left_stride(p), step = p.left_step;
   const float* const left = p.left + row * stride;
   for (int64_t k = 0; k < p.inner; ++k) {
     Lanes first, second;
     std::memcpy(&first, panel + k * kColumns, sizeof first);
-    std::memcpy(&second, panel + k * kColumns + kLanes, sizeof second);
+    std::memcpy(&second, panel + k * kColumns + Shape::kLanes, sizeof second);
     ((sums[kRow][0] += left[kRow * stride + k * step] * first,
       sums[kRow][1] += left[kRow * stride + k * step] * second),
      ...);
   }
-  float values[sizeof...(kRow)][kColumns];
+  float values[sizeof...(kRow)][Shape::kColumns];
   ((sums[kRow][0] *= p.alpha, sums[kRow][1] *= p.alpha,
     std::memcpy(values[kRow], &sums[kRow], sizeof values[kRow])),
    ...);
   (store(p, values[kRow], (row + kRow) * p.columns + column, width), ...);
 }
 
+// Blocks of whole height, then of 2 rows, then of 1.
+template <typename Shape>
+[[gnu::always_inline]] inline void multiply_rows(const Product& p, const float* panel,
+                                                 int64_t begin, int64_t end, int64_t column,
+                                                 int64_t width) {
+  constexpr int64_t kHeight = Shape::kRows;
+  int64_t row = begin;
+  for (; row + kHeight <= end; row += kHeight) {
+    multiply_block<Shape>(p, panel, row, column, width,
+                          std::make_integer_sequence<int64_t, kHeight>());
+  }
+  for (; row + 2 <= end; row += 2) {
+    multiply_block<Shape>(p, panel, row, column, width, std::make_integer_sequence<int64_t, 2>());
+  }
+  if (row < end) {
+    multiply_block<Shape>(p, panel, row, column, width, std::make_integer_sequence<int64_t, 1>());
+  }
+}
+
+bool has_wide_registers() {
+#if defined(__x86_64__)
+  static const bool found = __builtin_cpu_supports("avx512f");
+  return found;
+#else
+  return false;
+#endif
+}
+
+// How a product is cut into blocks changes no bit: each sum is formed in the order of `inner`.
 THINWIRE_CLONES void multiply_panel(const Product& p, const float* panel, int64_t begin,
                                     int64_t end, int64_t column, int64_t width) {
-  int64_t row = begin;
-  for (; row + kRows <= end; row += kRows) {
-    multiply_block(p, panel, row, column, width, std::make_integer_sequence<int64_t, kRows>());
-  }
-  for (; row < end; ++row) {
-    multiply_block(p, panel, row, column, width, std::make_integer_sequence<int64_t, 1>());
+  if (has_wide_registers()) return multiply_rows<WideBlock>(p, panel, begin, end, column, width);
+  for (int64_t part = 0; part < width; part += NarrowBlock::kColumns) {
+    multiply_rows<NarrowBlock>(p, panel + part, begin, end, column + part,
+                               std::min(NarrowBlock::kColumns, width - part));
   }
 }
 
