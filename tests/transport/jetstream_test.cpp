@@ -30,6 +30,21 @@ TEST(Jetstream, ReadsTheLastSequenceOfAStore) {
   }
 }
 
+// Failed writes of other kinds have the same code.
+TEST(Jetstream, OnlyAChunkThatIsThereAlreadyCountsAsStored) {
+  const auto stored = [](std::string_view text) { return parse_store_answer(as_bytes(text)); };
+  EXPECT_EQ(stored(R"({"stream":"run-blobs","seq":7})").value(), 7u);
+  EXPECT_TRUE(stored(R"({"error":{"code":503,"err_code":10077,)"
+                     R"("description":"maximum messages per subject exceeded"},"seq":0})"));
+  for (const char* text : {R"({"error":{"code":503,"err_code":10077},"seq":0})",
+                           R"({"error":{"code":503,"err_code":10077,)"
+                           R"("description":"open 1.blk: too many open files"},"seq":0})"}) {
+    const auto answer = stored(text);
+    ASSERT_FALSE(answer) << text;
+    EXPECT_EQ(answer.error().kind, FailureKind::kRefused);
+  }
+}
+
 TEST(Jetstream, OnlyItsOwnNoticeSaysThatALeaderWasElected) {
   const auto says = [](std::string_view text) { return is_election_notice(as_bytes(text)); };
   EXPECT_TRUE(says(R"({"type":"io.nats.jetstream.advisory.v1.stream_leader_elected"})"));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "thinwire/base/json.h"
 #include "thinwire/transport/courier/blob.h"
@@ -18,8 +19,11 @@ constexpr int64_t kUnavailable = 10008;  // there is no leader
 constexpr int64_t kNotLeader = 10009;
 constexpr int64_t kOtherStore = 10058;
 constexpr int64_t kWrongLastSequence = 10071;
-constexpr int64_t kNoCluster = 10074;  // and more than one replica
-constexpr int64_t kSubjectHasOne = 10077;
+constexpr int64_t kNoCluster = 10074;    // and more than one replica
+constexpr int64_t kStoreFailed = 10077;  // for any reason, which only the description gives
+
+// The description if the subject's one message is there already.
+constexpr std::string_view kSubjectHasOne = "maximum messages per subject exceeded";
 
 constexpr size_t kMaxFailureBytes = 1 << 10;
 
@@ -58,6 +62,11 @@ int64_t error_code(const json& answer) {
   return error == answer.end() ? 0 : error->value("err_code", int64_t{0});
 }
 
+bool says_subject_has_one(const json& answer) {
+  return error_code(answer) == kStoreFailed &&
+         answer["error"].value("description", "") == kSubjectHasOne;
+}
+
 auto no_answer() { return fail(FailureKind::kRefused, "the server's answer is malformed"); }
 
 }  // namespace
@@ -91,10 +100,10 @@ Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
   const json answer = parse(bytes);
   if (answer.is_null()) return no_answer();
   if (answer.contains("error")) {
-    const int64_t code = error_code(answer);
-    if (code == kSubjectHasOne) return 0;
-    return fail(code == kWrongLastSequence ? FailureKind::kStaleRound : FailureKind::kRefused,
-                refusal(answer));
+    if (says_subject_has_one(answer)) return 0;
+    return fail(
+        error_code(answer) == kWrongLastSequence ? FailureKind::kStaleRound : FailureKind::kRefused,
+        refusal(answer));
   }
   const auto sequence = answer.find("seq");
   if (sequence == answer.end() || !sequence->is_number_unsigned()) return no_answer();
