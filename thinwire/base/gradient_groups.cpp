@@ -15,13 +15,11 @@ std::vector<GradientGroup> gradient_groups(std::span<const TensorSpec> tensors) 
   int layers = 0;
   for (const TensorSpec& tensor : tensors) layers = std::max(layers, tensor.layer + 1);
   std::vector<GradientGroup> groups;
-  for (int number = layers; number >= kEmbeddingGroup; --number) {
-    GradientGroup group{number, {}};
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (gradient_group(tensors[i], layers) == number) group.tensors.push_back(i);
-    }
-    if (!group.tensors.empty()) groups.push_back(std::move(group));
+  for (int number = layers; number >= kEmbeddingGroup; --number) groups.push_back({number, {}});
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    groups[layers - gradient_group(tensors[i], layers)].tensors.push_back(i);
   }
+  std::erase_if(groups, [](const GradientGroup& group) { return group.tensors.empty(); });
   return groups;
 }
 
