@@ -134,41 +134,47 @@ class Maker {
     std::vector<std::string> all = overrides_;
     std::erase_if(all, [&](const std::string& one) { return sets_again(one, optimizer.fields); });
     all.insert(all.end(), optimizer.fields.begin(), optimizer.fields.end());
+    config::Recipe loaded;
     try {
-      loaded_ = method::load_recipe(path_, all);
+      loaded = method::load_recipe(path_, all);
     } catch (const UsageError&) {
       return;
     }
     std::vector<const MemoryOption*> chosen = {&optimizer};
-    combine(chosen);
+    combine(chosen, loaded);
   }
 
-  void combine(std::vector<const MemoryOption*>& chosen) {
-    if (chosen.size() > dimensions_.size()) return add(chosen);
+  // `recipe` has the fields of what is chosen.
+  void combine(std::vector<const MemoryOption*>& chosen, const config::Recipe& recipe) {
+    if (chosen.size() > dimensions_.size()) return add(chosen, recipe);
     for (const MemoryOption& option : dimensions_[chosen.size() - 1]) {
       chosen.push_back(&option);
-      combine(chosen);
+      if (option.fields.empty()) {
+        combine(chosen, recipe);
+      } else {
+        config::Recipe changed = recipe;
+        for (const std::string& field : option.fields) set_field(changed, field);
+        combine(chosen, changed);
+      }
       chosen.pop_back();
     }
   }
 
   // A combination that the recipe's rules forbid is skipped.
-  void add(const std::vector<const MemoryOption*>& chosen) {
+  void add(const std::vector<const MemoryOption*>& chosen, const config::Recipe& recipe) {
+    try {
+      config::check_recipe(recipe);
+      method::check_choices(recipe);
+    } catch (const UsageError&) {
+      return;
+    }
     MemoryChoice choice;
     choice.optimizer = chosen.front()->name.empty() ? own_ : chosen.front()->name;
-    choice.recipe = loaded_;
+    choice.recipe = recipe;
     for (const MemoryOption* option : chosen) {
       choice.fields.insert(choice.fields.end(), option->fields.begin(), option->fields.end());
       choice.quality_cost += option->quality_cost;
-      if (option == chosen.front()) continue;
-      if (!option->name.empty()) choice.names.push_back(option->name);
-      for (const std::string& field : option->fields) set_field(choice.recipe, field);
-    }
-    try {
-      config::check_recipe(choice.recipe);
-      method::check_choices(choice.recipe);
-    } catch (const UsageError&) {
-      return;
+      if (option != chosen.front() && !option->name.empty()) choice.names.push_back(option->name);
     }
     add_costs(choice);
     choices_.push_back(std::move(choice));
@@ -214,7 +220,6 @@ class Maker {
   const double program_bytes_;
   std::vector<std::string> overrides_;
   std::string own_;                    // the recipe's optimizer
-  config::Recipe loaded_;              // with the present optimizer
   std::vector<Dimension> dimensions_;  // besides the optimizer
   std::vector<MemoryChoice> choices_;
 };
