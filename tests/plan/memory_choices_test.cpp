@@ -25,9 +25,15 @@ const std::vector<std::string> kRecipe = {
     "train.batch=8",    "train.sequence=128", "train.workers=1"};
 constexpr double kProgram = 3e7;
 
-std::vector<MemoryChoice> choices(std::vector<std::string> more = {}) {
+std::vector<MemoryChoice> choices(std::vector<std::string> more) {
   more.insert(more.begin(), kRecipe.begin(), kRecipe.end());
   return memory_choices({}, more, kProgram);
+}
+
+// For those tests that only look at them.
+const std::vector<MemoryChoice>& choices_of_the_recipe() {
+  static const std::vector<MemoryChoice> all = choices({});
+  return all;
 }
 
 const MemoryChoice& given(const std::vector<MemoryChoice>& all) {
@@ -35,7 +41,7 @@ const MemoryChoice& given(const std::vector<MemoryChoice>& all) {
 }
 
 TEST(MemoryChoices, NeedWhatTheCheckBeforeARunSays) {
-  const std::vector<MemoryChoice> all = choices();
+  const std::vector<MemoryChoice>& all = choices_of_the_recipe();
   EXPECT_GT(all.size(), 100u);
   for (size_t i = 0; i < all.size(); i += 17) {
     const MemoryChoice& one = all[i];
@@ -53,7 +59,7 @@ TEST(MemoryChoices, NeedWhatTheCheckBeforeARunSays) {
 }
 
 TEST(MemoryChoices, BeginWithTheRecipeItselfAndWithWhatChangesNothing) {
-  const std::vector<MemoryChoice> all = choices();
+  const std::vector<MemoryChoice>& all = choices_of_the_recipe();
   EXPECT_THAT(all.front().fields, IsEmpty());
   EXPECT_TRUE(std::ranges::is_sorted(all, {}, &MemoryChoice::quality_cost));
   EXPECT_EQ(all[1].quality_cost, 0);
@@ -61,7 +67,7 @@ TEST(MemoryChoices, BeginWithTheRecipeItselfAndWithWhatChangesNothing) {
 }
 
 TEST(MemoryChoices, TheBestWithinALimitIsOneOfEachOptimizerThatFits) {
-  const std::vector<MemoryChoice> all = choices();
+  const std::vector<MemoryChoice>& all = choices_of_the_recipe();
   const double whole = given(all).bytes();
   EXPECT_EQ(best_within(all, whole).front(), &given(all));
   const double limit = 0.5 * whole;

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -32,12 +34,18 @@ Member machine(int64_t count, double flops, double up_bit_s) {
   return member;
 }
 
+// Making them takes most of the time of a property with many cases.
+const Candidates& candidates_of(const std::vector<Member>& members) {
+  static std::map<std::pair<int64_t, int64_t>, Candidates> made;
+  const std::pair key(member_count(members), site_clusters(members));
+  if (!made.contains(key)) made[key] = make_candidates("", kRecipe, key.first, key.second);
+  return made[key];
+}
+
 std::vector<MethodCost> costs_of(const std::vector<Member>& members,
                                  const std::vector<MethodLaw>& laws = {}) {
   std::vector<MethodCost> costs;
-  const auto candidates =
-      make_candidates("", kRecipe, member_count(members), site_clusters(members));
-  for (const Candidate& candidate : candidates.all) {
+  for (const Candidate& candidate : candidates_of(members).all) {
     costs.push_back(method_cost(candidate, members, laws, 0));
   }
   return costs;
