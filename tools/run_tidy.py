@@ -5,9 +5,9 @@ A source counts as changed when its own text, a header of the project it include
 not), its compile command, a .clang-tidy above it or clang-tidy itself changed. What was clean is remembered
 in .cache/tidy/, one stamp a source.
 
-Sources of one folder that are compiled alike are checked several at a time (source_groups.py), as
-one source that includes them. If such a source has any finding, it is halved until the one with the
-finding is known.
+Sources that are compiled alike but for macros and folders of headers are checked many at a time
+(source_groups.py), as one source that includes them and has the macros and folders of all. If such a
+source has any finding, it is halved until the one with the finding is known.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from source_groups import grouped
 from sources import ROOT
 
 CLANG_TIDY = "clang-tidy-16"
+BATCH = 32  # sources; most of the time of few goes to the headers that they share
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 
@@ -43,13 +45,18 @@ def closure(source, root):
     return sorted(found)
 
 
+def rules_of(source, root):
+    """The .clang-tidy files of the folders above a source."""
+    above = (folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(root))
+    return [rules for rules in above if rules.is_file()]
+
+
 def key_of(entry, root, tool):
     """Digest of everything that decides what clang-tidy says about one compile command."""
     digest = hashlib.sha256(tool.encode())
     digest.update(entry.get("command", "").encode())
     source = Path(entry["file"])
-    rules = [folder / ".clang-tidy" for folder in source.parents if folder.is_relative_to(root)]
-    for path in [*filter(Path.is_file, rules), *closure(source, root)]:
+    for path in [*rules_of(source, root), *closure(source, root)]:
         text = path.read_bytes()
         digest.update(f"{path.relative_to(root)} {len(text)}\n".encode())
         digest.update(text)
@@ -66,32 +73,51 @@ def compile_commands(build, root):
     return [entries[file] for file in sorted(entries)]
 
 
+def words_of(entry):
+    """What a compile command says of macros and folders of headers, and all else but paths and -O."""
+    macros_and_folders, others = [], []
+    words = iter(shlex.split(entry["command"]))
+    for word in words:
+        if word == "-isystem":
+            macros_and_folders.append((word, next(words)))
+        elif word.startswith(("-D", "-I")):
+            macros_and_folders.append((word,))
+        elif word == "-o":
+            next(words)
+        elif word not in ("-c", entry["file"]) and not word.startswith("-O"):
+            others.append(word)
+    return macros_and_folders, others
+
+
 def batches(entries, root):
     """Lists of entries that may be checked as one source, in a fixed order."""
     alike = {}
     for entry in entries:
         source = Path(entry["file"])
-        words = [word for word in entry["command"].split() if source.name not in word]
-        alike.setdefault((source.parent, *words), {})[source] = entry
+        key = (*rules_of(source, root), *words_of(entry)[1])
+        alike.setdefault(key, {})[source] = entry
     return [[of_source[source] for source in group]
-            for of_source in alike.values() for group in grouped(of_source, root)]
+            for of_source in alike.values() for group in grouped(of_source, root, BATCH)]
 
 
 def batch_is_clean(batch, root, build):
     """Whether clang-tidy finds nothing in a source that includes those of the batch."""
-    entry = batch[0]
-    folder = Path(entry["file"]).parent.relative_to(root)
     with tempfile.TemporaryDirectory(dir=build) as name:
         place = Path(name)
-        (place / folder).mkdir(parents=True)
-        for rules in (parent / ".clang-tidy" for parent in (folder, *folder.parents)):
-            if (root / rules).is_file():
-                shutil.copy(root / rules, place / rules)
-        source = place / folder / "batch.cpp"
+        for rules in rules_of(Path(batch[0]["file"]), root):
+            copy = place / rules.relative_to(root)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(rules, copy)
+        source = place / Path(batch[0]["file"]).relative_to(root).with_name("batch.cpp")
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text("".join(f'#include "{one["file"]}"  // NOLINT\n' for one in batch))
-        command = entry["command"].replace(entry["file"], str(source))
-        (place / "compile_commands.json").write_text(
-            json.dumps([{**entry, "file": str(source), "command": command}]))
+        macros_and_folders = dict.fromkeys(words for one in batch for words in words_of(one)[0])
+        command = words_of(batch[0])[1] + [word for words in macros_and_folders for word in words]
+        (place / "compile_commands.json").write_text(json.dumps([{
+            "directory": batch[0]["directory"],
+            "file": str(source),
+            "arguments": [*command, "-c", str(source)],
+        }]))
         return not tidy(source, place)
 
 

@@ -37,8 +37,7 @@ class Group:
         self.borrowed = set()
 
     def takes(self, defined, borrowed):
-        return len(self.sources) < SIZE and not (
-            defined & self.defined or defined & self.borrowed or borrowed & self.defined)
+        return not (defined & self.defined or defined & self.borrowed or borrowed & self.defined)
 
     def add(self, source, defined, borrowed):
         self.sources.append(source)
@@ -74,8 +73,8 @@ def names_in(source, text, root):
     return defined, borrowed
 
 
-def grouped(sources, root):
-    """Lists of sources, each of which can be compiled as one, in a fixed order."""
+def grouped(sources, root, size=SIZE):
+    """Lists of at most `size` sources, each of which can be compiled as one, in a fixed order."""
     groups, alone = [], []
     for source in sources:
         text = source.read_text(encoding="utf-8", errors="replace")
@@ -83,7 +82,8 @@ def grouped(sources, root):
             alone.append([source])
             continue
         names = names_in(source, text, root)
-        group = next((group for group in groups if group.takes(*names)), None)
+        group = next((group for group in groups
+                      if len(group.sources) < size and group.takes(*names)), None)
         if group is None:
             group = Group()
             groups.append(group)
