@@ -65,7 +65,7 @@ void accumulate_tile(const DctTables& tables, const float* tile, int64_t stride,
       forward<n>(tables.columns, turned + at, hp, values_fetcher, [&](int f, V* x) HWY_ATTR {
         const int count = n > 0 ? group_of(n) : std::min(16, w - f);
         float* out = momentum + int64_t{f} * h + at;
-        HWY_UNROLL(16)
+        THINWIRE_UNROLL(16)
         for (int i = 0; i < count; ++i, out += h) {
           lanes.store(hn::Add(hn::Mul(decay, lanes.load(out)), hn::Mul(gain, x[i])), out);
         }
@@ -81,19 +81,19 @@ HWY_INLINE int64_t sum_row(const DctSide& side, const TileCoefficients& sent, in
                            int end, const float* basis, float* row) {
   const D d;
   V sums[Vectors];
-  HWY_UNROLL(8)
+  THINWIRE_UNROLL(8)
   for (int i = 0; i < Vectors; ++i) sums[i] = hn::Zero(d);
   const int first = end - side.n;
   const int64_t count = std::ssize(sent.slots);
   for (; entry < count && sent.slots[size_t(entry)] < end; ++entry) {
     const float* at = basis + (sent.slots[size_t(entry)] - first) * padded(side.n);
     const V value = hn::Set(d, sent.values[entry]);
-    HWY_UNROLL(8)
+    THINWIRE_UNROLL(8)
     for (int i = 0; i < Vectors; ++i) {
       sums[i] = hn::Add(sums[i], hn::Mul(value, hn::LoadU(d, at + i * kLanes)));
     }
   }
-  HWY_UNROLL(8)
+  THINWIRE_UNROLL(8)
   for (int i = 0; i < Vectors; ++i) hn::StoreU(sums[i], d, row + i * kLanes);
   return entry;
 }

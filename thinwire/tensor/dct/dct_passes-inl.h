@@ -26,8 +26,8 @@ constexpr int group_of(int n) { return n > 0 && n < 16 ? n : 16; }
 // The coefficients of kLanes columns: out(f, the group of coefficients from f on). N is the side if
 // there is a recursion for it, else 0; then zeros fill up the last group.
 template <int N, class Out>
-HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
-                        const Out& out) {
+THINWIRE_BUTTERFLY void forward(const DctSide& side, const float* in, int64_t stride,
+                                Fetcher& fetch, const Out& out) {
   const D d;
   if constexpr (in_quarters(N)) {
     quarters_forward<N>(side.norm.data(), in, stride, fetch, out);
@@ -50,8 +50,8 @@ HWY_INLINE void forward(const DctSide& side, const float* in, int64_t stride, Fe
 
 // The elements of kLanes columns: out(i, element i).
 template <int N, class Out>
-HWY_INLINE void inverse(const DctSide& side, const float* in, int64_t stride, Fetcher& fetch,
-                        const Out& out) {
+THINWIRE_BUTTERFLY void inverse(const DctSide& side, const float* in, int64_t stride,
+                                Fetcher& fetch, const Out& out) {
   const D d;
   if constexpr (in_quarters(N)) {
     quarters_inverse<N>(side.norm.data(), in, stride, fetch, out);
@@ -172,17 +172,17 @@ HWY_INLINE void transpose_blocks(V* HWY_RESTRICT x) {
 
 // out[lane * stride + i] = x[i]; Count is 4, 8 or 16. Overwrites x.
 template <int Count>
-HWY_INLINE void store_turned(V* HWY_RESTRICT x, float* HWY_RESTRICT out, int64_t stride) {
+THINWIRE_BUTTERFLY void store_turned(V* HWY_RESTRICT x, float* HWY_RESTRICT out, int64_t stride) {
   const D d;
 #if HWY_TARGET == HWY_SCALAR
   (void)stride;
   for (int i = 0; i < Count; ++i) hn::StoreU(x[i], d, out + i);
 #else
-  HWY_UNROLL(4)
+  THINWIRE_UNROLL(4)
   for (int i = 0; i < Count; i += 4) transpose_blocks(x + i);
 #if HWY_TARGET <= HWY_AVX3
   if constexpr (Count == 16) {  // whole lines: fewer stores
-    HWY_UNROLL(4)
+    THINWIRE_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
       const auto r0 = x[j].raw, r1 = x[4 + j].raw, r2 = x[8 + j].raw, r3 = x[12 + j].raw;
       const auto low01 = _mm512_shuffle_f32x4(r0, r1, 0x44);
@@ -198,9 +198,9 @@ HWY_INLINE void store_turned(V* HWY_RESTRICT x, float* HWY_RESTRICT out, int64_t
     return;
   }
 #endif
-  HWY_UNROLL(4)
+  THINWIRE_UNROLL(4)
   for (int i = 0; i < Count; i += 4) {
-    HWY_UNROLL(4)
+    THINWIRE_UNROLL(4)
     for (int j = 0; j < 4; ++j) store_blocks(d, x[i + j], out + j * stride + i, 4 * stride);
   }
 #endif

@@ -19,8 +19,8 @@
 #include "thinwire/tensor/dct/dct_side.h"
 
 #ifndef THINWIRE_BUTTERFLY
-// Inlines a whole butterfly into one function, so that it works in registers; with sanitizers such
-// a function would take minutes to compile.
+// Inlines a whole butterfly, and what it loads and stores, into one function, so that it works in
+// registers; with sanitizers such functions would take many minutes to compile.
 #if HWY_IS_ASAN || HWY_IS_TSAN
 #define THINWIRE_BUTTERFLY HWY_NOINLINE
 #define THINWIRE_UNROLL(factor)
@@ -182,8 +182,8 @@ constexpr int quarters_calls(int n) { return n / 8 + 4 + n / 4; }
 // The normalised coefficients of kLanes columns, whose elements are `stride` apart, 16 at a time:
 // out(f, coefficients f ... f + 15).
 template <int N, class Out>
-HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t stride, Fetcher& fetch,
-                                 const Out& out) {
+THINWIRE_BUTTERFLY void quarters_forward(const float* norm, const float* in, int64_t stride,
+                                         Fetcher& fetch, const Out& out) {
   constexpr int kQ = N / 4;
   const D d;
   V even[kQ], odd[kQ];  // coefficients 4i and 4i + 2
@@ -211,7 +211,7 @@ HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t str
   fetch.more();
   for (int i = 0; i < kQ; i += 4) {
     V x[16];
-    HWY_UNROLL(4)
+    THINWIRE_UNROLL(4)
     for (int j = 0; j < 4; ++j) {
       const float* a = norm + 4 * (i + j);
       x[4 * j] = hn::Mul(even[i + j], hn::Set(d, a[0]));
@@ -226,8 +226,8 @@ HWY_INLINE void quarters_forward(const float* norm, const float* in, int64_t str
 
 // out(i, element i of kLanes columns) from coefficients `stride` apart.
 template <int N, class Out>
-HWY_INLINE void quarters_inverse(const float* norm, const float* in, int64_t stride, Fetcher& fetch,
-                                 const Out& out) {
+THINWIRE_BUTTERFLY void quarters_inverse(const float* norm, const float* in, int64_t stride,
+                                         Fetcher& fetch, const Out& out) {
   constexpr int kQ = N / 4;
   const D d;
   V even[kQ], odd[kQ];
