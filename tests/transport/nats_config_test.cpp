@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
@@ -91,6 +92,14 @@ TEST(NatsConfig, EveryConnectionIsEncryptedAndBounded) {
   EXPECT_EQ(all["max_payload"], (256 << 10) + (4 << 10));
   EXPECT_EQ(all["max_connections"], 2000);
   EXPECT_EQ(all["ping_interval"], "10000ms");
+}
+
+TEST(NatsConfig, ConnectionsLeaveFilesForTheStore) {
+  EXPECT_EQ(connections_within(1024), 824);
+  EXPECT_EQ(connections_within(400), 200);
+  EXPECT_EQ(connections_within(256), 128) << "the rest is fewer than 200";
+  EXPECT_EQ(connections_within(0), 1);
+  EXPECT_EQ(connections_within(UINT64_MAX), std::numeric_limits<int>::max()) << "no limit";
 }
 
 TEST(NatsConfig, NamesThatWouldBeOtherSubjectsAreErrors) {

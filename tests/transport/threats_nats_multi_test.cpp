@@ -2,10 +2,18 @@
 // member's key.
 // docs/security.md names each.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "nats_run.h"
 #include "thinwire/base/clock.h"
@@ -41,6 +49,11 @@ class Socket {
   void send(std::string_view text) const {
     (void)::send(file_, text.data(), text.size(), MSG_NOSIGNAL);
   }
+  // Whether the server has said something, or has closed.
+  bool answered() const {
+    char first = 0;
+    return ::recv(file_, &first, 1, MSG_PEEK) >= 0 || errno == ECONNRESET;
+  }
   // Until the server closes; "hangs" behind it where it does not.
   std::string rest() const {
     std::string all;
@@ -71,6 +84,20 @@ struct Intruder {
   Mail<std::string> refused;
   std::unique_ptr<NatsConnection> connection;
 };
+
+// The process of a server that may open few files, and of somebody who is connected to it. Says its
+// port, and stores something once it is told to; returns 0 if that is stored.
+int store_with_few_files(int port_to, int told_by) {
+  constexpr rlimit kFew{.rlim_cur = 300, .rlim_max = 300};
+  if (::setrlimit(RLIMIT_NOFILE, &kFew) != 0) return 1;
+  NatsRun run({.handshake_s = 2 * kNatsPatience});
+  const auto here = run.connect("here");
+  const int port = run.server().port();
+  char told = 0;
+  if (::write(port_to, &port, sizeof(port)) != sizeof(port)) return 1;
+  if (::read(told_by, &told, 1) != 1) return 1;
+  return put(run, *here, random_bytes(1'000'000, 1)) ? 0 : 2;
+}
 
 FailureKind refusal_of(const NatsOptions& options) {
   const auto courier = connect_nats_courier(options);
@@ -297,6 +324,29 @@ TEST(Threats, ConnectionsAreLimited) {
   for (int i = 0; i < 30; ++i) sockets.push_back(std::make_unique<Socket>(run.server().port()));
   EXPECT_THAT(sockets.back()->rest(), testing::Not(HasSubstr("hangs")));
   EXPECT_TRUE(put(run, *here, random_bytes(100'000, 1)));
+}
+
+// However few files the server may open, strangers do not take those that it stores with.
+TEST(Threats, StrangersLeaveFilesForTheStore) {
+  int port_pipe[2];
+  int told_pipe[2];
+  ASSERT_EQ(::pipe2(port_pipe, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(told_pipe, O_CLOEXEC), 0);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(store_with_few_files(port_pipe[1], told_pipe[0]));
+  ::close(port_pipe[1]);
+  ::close(told_pipe[0]);
+  int port = 0;
+  ASSERT_EQ(::read(port_pipe[0], &port, sizeof(port)), static_cast<ssize_t>(sizeof(port)));
+  std::vector<std::unique_ptr<Socket>> sockets;
+  for (int i = 0; i < 400; ++i) sockets.push_back(std::make_unique<Socket>(port));
+  EXPECT_TRUE(std::ranges::all_of(sockets, [](const auto& one) { return one->answered(); }));
+  ASSERT_EQ(::write(told_pipe[1], "", 1), 1);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  ::close(port_pipe[0]);
+  ::close(told_pipe[1]);
 }
 
 // A token's user expires.

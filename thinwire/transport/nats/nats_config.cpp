@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/json.h"
@@ -49,7 +51,16 @@ json nobody() {
           {"permissions", {{"publish", {{"deny", ">"}}}, {"subscribe", {{"deny", ">"}}}}}};
 }
 
+// What a server needs beside its connections: about 20 at rest, and for each block of its store
+// that it reads or writes at the moment.
+constexpr uint64_t kFilesOfStore = 200;
+
 }  // namespace
+
+int connections_within(uint64_t files) {
+  const uint64_t left = std::max({uint64_t{1}, files / 2, files - std::min(files, kFilesOfStore)});
+  return static_cast<int>(std::min<uint64_t>(left, std::numeric_limits<int>::max()));
+}
 
 std::string nats_configuration(const NatsSettings& settings, std::span<const NatsUser> users,
                                int64_t now) {

@@ -13,7 +13,7 @@ namespace thinwire::transport {
 
 // The limits of one server.
 struct NatsLimits {
-  int connections = 2000;
+  int connections = 2000;            // at most connections_within the files that it may open
   int subscriptions = 100;           // per connection
   double handshake_s = 5;            // for TLS, and as long again for authentication
   double silence_s = 30;             // after which a connection that does not answer is closed
@@ -21,6 +21,10 @@ struct NatsLimits {
   int64_t pending_bytes = 64 << 20;  // queued for one connection
   int64_t store_bytes = int64_t{1} << 40;
 };
+
+// How many connections a server that may open so many files can take and still write what it
+// stores: it needs some files for its store, however many strangers connect.
+int connections_within(uint64_t files);
 
 struct NatsSettings {
   std::string host = "0.0.0.0";

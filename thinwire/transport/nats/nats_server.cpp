@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <functional>
@@ -64,6 +66,13 @@ std::vector<fs::path> port_files(const fs::path& folder) {
   return files;
 }
 
+// How many files a child of this process may open: nats-server raises its limit to the hard one.
+uint64_t files_of_children() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) throw Error("the limit of open files is not known");
+  return limit.rlim_max;
+}
+
 // True once ready() is.
 bool await(double timeout_s, const std::function<bool()>& ready) {
   const Stopwatch watch;
@@ -81,6 +90,8 @@ NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, doubl
   if (!have_program(kProgram)) {
     throw UsageError("there is no nats-server: install the package nats-server");
   }
+  NatsLimits& limits = settings_.limits;
+  limits.connections = std::min(limits.connections, connections_within(files_of_children()));
   fs::create_directories(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_all);  // it holds keys
   settings_.folder = fs::absolute(settings_.folder);
