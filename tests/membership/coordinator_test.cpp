@@ -249,6 +249,22 @@ TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
   EXPECT_EQ(last_record().closing->round, 0u);
 }
 
+TEST_F(Rounds, OffersAreExpectedForThoseThatAreOpenAndThoseThatOpenNext) {
+  begin(3);
+  const auto expected = [&](int member, uint64_t round, uint32_t epoch, uint32_t fragment) {
+    return coordinator_->is_expected({member, round, epoch, fragment, hash_of(77), 10, 0});
+  };
+  EXPECT_TRUE(expected(1, 0, 0, 0));
+  EXPECT_TRUE(expected(1, 0, 1, 0)) << "it may open anew";
+  EXPECT_TRUE(expected(1, 1, 0, 0));
+  EXPECT_FALSE(expected(1, 2, 0, 0));
+  EXPECT_FALSE(expected(1, 0, 2, 0));
+  EXPECT_FALSE(expected(1, 0, 0, 9)) << "no such fragment";
+  EXPECT_FALSE(expected(3, 0, 0, 0)) << "not in the roster";
+  for (const int one : {0, 1, 2}) offer(one, 0);
+  EXPECT_FALSE(expected(1, 0, 0, 0)) << "it is closed";
+}
+
 TEST_F(Rounds, AnOfferThatCountedMayBeRepeated) {
   begin(3);
   for (int one = 0; one < 3; ++one) offer(one, 0);

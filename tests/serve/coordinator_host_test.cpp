@@ -2,10 +2,70 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "tests/serve/host_case.h"
 
 namespace thinwire::serve {
 namespace {
+
+// Payloads that differ in their first byte only have the same values.
+class HostThatCompares : public HostCase {
+ protected:
+  HostThatCompares() {
+    options_.hooks.check = [](const membership::Offer&, uint64_t, const Bytes& payload) {
+      return PayloadContent{1, sha256(std::span(payload).subspan(1))};
+    };
+  }
+  static Bytes shared_payload(int member) { return {static_cast<uint8_t>(member), 7, 7, 7}; }
+  membership::Offer offer_of(int member, uint64_t round, const Bytes& payload) const {
+    const transport::BlobId id = transport::blob_id(payload);
+    return {member, round, host_->state().epoch, 0, id.name, id.bytes, 0};
+  }
+  // Round 0 closes, and round 1 opens.
+  void close_first_round() {
+    for (const int member : {0, 1, 2}) {
+      offer(member, 0, {0, static_cast<uint8_t>(member), 1});
+    }
+    wait(1);
+    ASSERT_NE(host_->state().opening(1), nullptr);
+  }
+  // Rounds 0 and 1 close. In round 2, members 0 and 1 offer the same, in this order.
+  void expect_second_is_copier() {
+    close_first_round();
+    for (const int member : {0, 1, 2}) offer(member, 1, {0, static_cast<uint8_t>(member), 2});
+    wait(1);
+    for (const int member : {0, 1}) {
+      offer(member, 2, shared_payload(member));
+      wait(1);
+    }
+    offer(2, 2, payload(2, 2));
+    wait(1);
+    EXPECT_EQ(host_->reports().at(0).refused, "");
+    EXPECT_EQ(host_->reports().at(1).refused, "round 2: it is a copy of member 0's");
+  }
+};
+
+// Or a member could make the coordinator remember any number of them.
+TEST_F(HostThatCompares, AnOfferForARoundThatIsFarOffIsNotRemembered) {
+  begin(9);
+  send(1, offer_of(1, 2, shared_payload(1)));
+  wait(1);
+  expect_second_is_copier();
+}
+
+// Statements and records take different routes.
+TEST_F(HostThatCompares, AnOfferForTheNextRoundMayComeBeforeItsOpening) {
+  begin(9);
+  send(1, offer_of(1, 1, shared_payload(1)));
+  wait(1);
+  close_first_round();
+  for (const int member : {0, 1}) offer(member, 1, shared_payload(member));
+  offer(2, 1, payload(2, 1));
+  wait(1);
+  EXPECT_EQ(host_->reports().at(0).refused, "round 1: it is a copy of member 1's");
+  EXPECT_EQ(host_->reports().at(1).refused, "");
+}
 
 class HostThatSleeps : public HostCase {};
 

@@ -103,6 +103,21 @@ TEST(PayloadFilter, TheLaterOfTwoEqualPayloadsIsACopy) {
   EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, "it is a copy of member 2's"}, {2, ""}}));
 }
 
+TEST(PayloadFilter, RemembersAFewOffersOfAMemberForAnOperation) {
+  PayloadFilter filter(kPatience);
+  membership::Offer offer = offer_of(1);
+  for (size_t i = 0; i < kMaxOffers; ++i) {
+    offer.payload.bytes[1] = static_cast<uint8_t>(i);
+    EXPECT_TRUE(filter.offered(offer));
+  }
+  EXPECT_TRUE(filter.offered(offer)) << "again";
+  offer.payload.bytes[1] = 99;
+  EXPECT_FALSE(filter.offered(offer));
+  EXPECT_TRUE(filter.offered(offer_of(0)));
+  EXPECT_TRUE(filter.offered(offer_of(2)));
+  EXPECT_TRUE(filter.offered(offer_of(1, 1))) << "for another operation";
+}
+
 TEST(PayloadFilter, PayloadsOfNothingAreNoCopies) {
   PayloadFilter filter(kPatience);
   Reasons reasons;

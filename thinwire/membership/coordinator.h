@@ -42,6 +42,11 @@ class Coordinator {
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
+  // Whether the offer is for an operation that is open, or that may open with the next record, and
+  // may count for it.
+  bool is_expected(const Offer& offer) const {
+    return is_early(offer) || why_refused(offer).empty();
+  }
   // Whether it acts at once: it wrote the newest record, or no other coordinator has overtaken it
   // yet.
   bool leads() const { return leads_; }

@@ -270,12 +270,11 @@ void CoordinatorHost::Impl::note(const Message& message) {
 
 // Equal bytes may be offered for several operations.
 void CoordinatorHost::Impl::note(const Offer& offer) {
+  if (!coordinator_.is_expected(offer) || !filter_.offered(offer)) return;
   const auto [first, last] = offers_.equal_range(offer.payload);
   const bool known = std::any_of(
       first, last, [&](const auto& one) { return name_of(one.second) == name_of(offer); });
-  if (known) return;
-  offers_.emplace(offer.payload, offer);
-  filter_.offered(offer);
+  if (!known) offers_.emplace(offer.payload, offer);
 }
 
 void CoordinatorHost::Impl::take(FetchedPayload fetched) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <utility>
 
 #include "thinwire/base/median.h"
 
@@ -15,8 +17,14 @@ constexpr double kMadToDeviation = 1.4826;
 
 }  // namespace
 
-void PayloadFilter::offered(const membership::Offer& offer) {
-  operations_[name_of(offer)].order.try_emplace({offer.member, offer.payload}, ++offers_);
+bool PayloadFilter::offered(const membership::Offer& offer) {
+  auto& order = operations_[name_of(offer)].order;
+  if (order.contains({offer.member, offer.payload})) return true;
+  const auto first = order.lower_bound({offer.member, {}});
+  const auto end = order.lower_bound({offer.member + 1, {}});
+  if (std::cmp_greater_equal(std::distance(first, end), kMaxOffers)) return false;
+  order.emplace(std::pair(offer.member, offer.payload), ++offers_);
+  return true;
 }
 
 std::vector<Verdict> PayloadFilter::take(const membership::Offer& offer,

@@ -31,6 +31,8 @@ namespace thinwire::serve {
 inline constexpr double kNormRatio = 10;
 inline constexpr double kNormSpreads = 6;
 inline constexpr size_t kMinCompared = 3;
+// One, and others after it by a member that lost it and computed the round again.
+inline constexpr size_t kMaxOffers = 4;
 
 // What a check finds in a payload.
 struct PayloadContent {
@@ -48,8 +50,9 @@ class PayloadFilter {
  public:
   explicit PayloadFilter(double timeout_s) : timeout_s_(timeout_s) {}
 
-  // An offer was received; the order of these calls decides which was first.
-  void offered(const membership::Offer& offer);
+  // An offer was received; the order of these calls decides which was first. Of
+  // one member's for an operation, the first kMaxOffers are remembered; false for the others.
+  bool offered(const membership::Offer& offer);
   // The payload of an offer has arrived with this content; none: it holds nothing to compare. A
   // failure is its verdict. `roster`: the number of members that contribute to the operation. If
   // the same payload arrives again, because it was requested again, its verdict is repeated if it
