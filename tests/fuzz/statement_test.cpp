@@ -37,7 +37,8 @@ Bytes statement(Rng& rng) {
                                          AskSnapshot{1},
                                          Refuse{{}, "no"},
                                          Lacking{},
-                                         Loss{1, 7, "set", 2.5, 100}};
+                                         Loss{1, 7, "set", 2.5, 100},
+                                         Announcement{{1, 4, 0, 2, {}, 100, 0.5}}};
   return encode_statement({rng.bits(), {}, rng.bits(), messages[rng.below(messages.size())]},
                           ZeroSigner());
 }

@@ -71,6 +71,7 @@ std::shared_ptr<const Bytes> ForgingCourier::forged(const membership::Offer& off
 
 void ForgingCourier::publish(const std::string& topic, Bytes statement) {
   auto decoded = membership::decode_statement(statement, run_, unchecked);
+  if (decoded && std::holds_alternative<membership::Announcement>(decoded->message)) return;
   auto* offer = decoded ? std::get_if<membership::Offer>(&decoded->message) : nullptr;
   if (offer == nullptr) return PassingCourier::publish(topic, std::move(statement));
   const auto instead = forged(*offer);

@@ -35,7 +35,7 @@ class ForgingCourier final : public PassingCourier {
 
   transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
                         Done done) override;
-  // An offer waits until another member's for the same operation is here.
+  // An offer waits until another member's for the same operation is here; nothing is announced.
   void publish(const std::string& topic, Bytes statement) override;
 
  private:

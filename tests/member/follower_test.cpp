@@ -205,6 +205,36 @@ TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
   EXPECT_TRUE(is_stored(payload));
 }
 
+// So that whoever reads and copies it is later.
+TEST_F(FollowerCase, AnnouncesAPayloadBeforeItIsInTheStore) {
+  std::vector<membership::Offer> announced;
+  std::vector<membership::Offer> offered;
+  const auto hear = [&](const std::string&, const Bytes& bytes) {
+    const auto statement = membership::decode_statement(bytes, ledger_.founding.run, verify);
+    ASSERT_TRUE(statement);
+    if (const auto* one = std::get_if<membership::Announcement>(&statement->message)) {
+      announced.push_back(one->offer);
+    } else if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
+      offered.push_back(*offer);
+    }
+  };
+  const auto announcements = store_->subscribe("", serve::kAnnouncementsTopic, hear);
+  const auto offers = store_->subscribe("", serve::kMembersTopic, hear);
+  follow(0);
+  append(ledger_.found());
+  append(ledger_.admit(0));
+  append(ledger_.open(0, 0));
+  const Bytes payload = {1, 2, 3};
+  network_.set_disk_bytes(0);
+  follower_->offer(0, 0, payload, 0);
+  EXPECT_FALSE(is_stored(payload));
+  ASSERT_FALSE(announced.empty());
+  EXPECT_EQ(announced.front().payload, transport::blob_id(payload).name);
+  EXPECT_EQ(announced.front().round, 0u);
+  EXPECT_TRUE(offered.empty());
+  follower_.reset();
+}
+
 // Rounds 0 and 1, each with an operation to which members 0 and 1 contribute; the worker of member
 // 0 has begun round 0.
 class ClosedRound : public FollowerCase {

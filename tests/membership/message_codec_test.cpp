@@ -43,7 +43,8 @@ std::vector<Message> all_messages() {
           AskSnapshot{3},
           Refuse{signer().key(), "the run is full"},
           Lacking{hash_of("payload")},
-          Loss{3, 40, "validation", 2.25, 4096}};
+          Loss{3, 40, "validation", 2.25, 4096},
+          Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}}};
 }
 
 Bytes encode(const Message& message) {
@@ -160,8 +161,8 @@ TEST(Statement, OnlyCoordinatorsAskRefuseAndAccuse) {
     senders.push_back(sender(message));
   }
   EXPECT_THAT(coordinators, testing::ElementsAre(false, false, false, false, false, false, true,
-                                                 true, true, true, false, false));
-  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3));
+                                                 true, true, true, false, false, false));
+  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3));
 }
 
 TEST(StatementNumbers, Ascend) {

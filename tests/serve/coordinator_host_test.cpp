@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
+#include <vector>
 
 #include "tests/serve/host_case.h"
 
@@ -65,6 +67,33 @@ TEST_F(HostThatCompares, AnOfferForTheNextRoundMayComeBeforeItsOpening) {
   wait(1);
   EXPECT_EQ(host_->reports().at(0).refused, "round 1: it is a copy of member 1's");
   EXPECT_EQ(host_->reports().at(1).refused, "");
+}
+
+// Whoever may read the run can read a payload as soon as it is stored, and may offer it first.
+TEST_F(HostThatCompares, AThiefThatReadsBeforeTheOfferIsTheCopier) {
+  begin(1);
+  send(0, membership::Announcement{offer_of(0, 0, shared_payload(0))});
+  const transport::BlobId victims = put(0, shared_payload(0));
+  Bytes read;
+  members_[1].courier->get(victims, {name(0)}, transport::Priority::kRound,
+                           [&](Result<Bytes> got) { read = got.value(); });
+  network_.run_until(now_);
+  ASSERT_EQ(read, shared_payload(0));
+  read.front() = 1;  // its own name, as the formats of payloads demand
+  offer(1, 0, read);
+  wait(1);
+  offer(0, 0, shared_payload(0));
+  offer(2, 0, payload(2, 0));
+  wait(1);
+  EXPECT_EQ(host_->reports().at(0).refused, "");
+  EXPECT_EQ(host_->reports().at(1).refused, "round 0: it is a copy of member 0's");
+}
+
+TEST_F(HostThatCompares, AnAnnouncementOfARoundThatIsFarOffIsNotRemembered) {
+  begin(9);
+  send(1, membership::Announcement{offer_of(1, 2, shared_payload(1))});
+  wait(1);
+  expect_second_is_copier();
 }
 
 class HostThatSleeps : public HostCase {};

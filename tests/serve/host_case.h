@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tests/member/written_ledger.h"
@@ -90,8 +91,9 @@ class HostCase : public testing::Test {
   membership::JoinRequest join_request(int member) const { return {key(member), std::nullopt, 0}; }
   void send(int member, membership::Message message) {
     Participant& one = members_[static_cast<size_t>(member)];
+    const bool announces = std::holds_alternative<membership::Announcement>(message);
     one.courier->publish(
-        kMembersTopic,
+        announces ? kAnnouncementsTopic : kMembersTopic,
         membership::encode_statement(
             {kRun, one.signer->key(), one.numbers.next(), std::move(message)}, *one.signer));
   }

@@ -261,6 +261,39 @@ TEST(Threats, AnAnnouncedRecordThatIsNotStoredIsNotRead) {
   EXPECT_THAT(records.all(), ElementsAre(bytes_of("true"), bytes_of("also true")));
 }
 
+// A member can ask for another's newest chunk without its name, as soon as it is stored. What the
+// other says before it stores it is heard before what the member says then.
+TEST(Threats, WhatIsSaidBeforeAChunkIsStoredIsHeardBeforeItsReaders) {
+  NatsRun run;
+  run.add("victim", NatsRole::kMember);
+  run.add("thief", NatsRole::kMember);
+  const auto here = run.connect("here");
+  Mail<std::string> heard;
+  const auto hearing = here->subscribe(
+      "", "announcement", [&](const std::string& from, const Bytes&) { heard.add(from); });
+  flush(run, *here);
+
+  const auto victim = run.connect("victim");
+  Intruder thief(run, "thief");
+  thief.connection->subscribe("_INBOX.thief.x");
+  const NatsSubjects subjects("run");
+  victim->publish("announcement", {1});
+  Mail<Result<void>> stored;
+  victim->put(std::make_shared<const Bytes>(random_bytes(1000, 1)), Priority::kRound,
+              [&](const Result<void>& done) { stored.add(done); });
+  for (size_t asked = 1;; ++asked) {
+    ASSERT_TRUE(
+        thief.connection->publish(subjects.get_chunk("victim", "*"), "_INBOX.thief.x", {}, {}));
+    ASSERT_TRUE(run.wait(thief.received, asked));
+    if (thief.received.all().back().body == random_bytes(1000, 1)) break;
+  }
+  ASSERT_TRUE(
+      thief.connection->publish(subjects.statement("thief", "announcement"), "", {}, Bytes{2}));
+  ASSERT_TRUE(run.wait(heard, 2));
+  EXPECT_THAT(heard.all(), ElementsAre("victim", "thief"));
+  ASSERT_TRUE(run.wait(stored, 1));
+}
+
 // Under the name of a chunk lies something else.
 TEST(Threats, AnAlteredChunkIsNotTaken) {
   NatsRun run;

@@ -99,8 +99,8 @@ class Follower {
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   // The payloads of a commit, in its order; waits until all have arrived.
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
-  // Stores `payload`, and offers it until its round is closed. `seconds`: spent computing the
-  // round.
+  // Announces and stores `payload`, and offers it until its round is closed. `seconds`: spent
+  // computing the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
   // Waits for `seconds`, or until the replica has to end.
   void pause_for(double seconds);

@@ -136,8 +136,12 @@ std::vector<Message> Follower::Impl::repeated() {
   }
   messages.emplace_back(membership::Report{*own_id(), position(), digest_});
   for (const auto& [name, offered] : offers_) {
-    if (!offered.stored || view_.state().opening(name.first) == nullptr) continue;
-    messages.emplace_back(offered.offer);
+    if (view_.state().opening(name.first) == nullptr) continue;
+    if (offered.stored) {
+      messages.emplace_back(offered.offer);
+    } else if (!offered.blob->empty()) {
+      messages.emplace_back(membership::Announcement{offered.offer});
+    }
   }
   if (snapshot_) messages.emplace_back(*snapshot_);
   const std::vector<transport::BlobId> lacking = fetcher_.lacking();
@@ -151,7 +155,8 @@ void Follower::Impl::send(const std::vector<Message>& messages) {
   const std::lock_guard lock(sending_);
   for (const Message& message : messages) {
     courier_.publish(
-        serve::kMembersTopic,
+        std::holds_alternative<membership::Announcement>(message) ? serve::kAnnouncementsTopic
+                                                                  : serve::kMembersTopic,
         membership::encode_statement(
             {settings_.founding.run, signer_.key(), numbers_.next(), message}, signer_));
   }
@@ -187,6 +192,7 @@ void Follower::Impl::evaluated(int64_t steps, const std::string& set, double los
 void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   const auto blob = std::make_shared<const Bytes>(std::move(payload));
   const transport::BlobId id = transport::blob_id(*blob);
+  membership::Offer offer;
   {
     const std::lock_guard lock(mutex_);
     const LedgerRound* entry = view_.round(round);
@@ -194,12 +200,11 @@ void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, dou
     if (entry == nullptr || !self || entry->closing) return;
     fetcher_.keep(id, blob);
     if (!blob->empty()) kept_.keep(round, id.name, blob);
-    offers_[{round, fragment}] = {
-        {*self, round, entry->opening.epoch, fragment, id.name, id.bytes, seconds},
-        blob,
-        false,
-        true};
+    offer = {*self, round, entry->opening.epoch, fragment, id.name, id.bytes, seconds};
+    offers_[{round, fragment}] = {offer, blob, false, true};
   }
+  // Nobody can read the payload before this is on its way: whoever copies it comes second.
+  if (!blob->empty()) send({membership::Announcement{offer}});
   store({round, fragment}, blob);
 }
 

@@ -67,6 +67,11 @@ void fields(Io& io, Offer& offer) {
 }
 
 template <typename Io>
+void fields(Io& io, Announcement& announcement) {
+  fields(io, announcement.offer);
+}
+
+template <typename Io>
 void fields(Io& io, LeaveNotice& notice) {
   member_field(io, notice.member);
 }
@@ -170,6 +175,8 @@ int sender(const Message& message) {
         using Kind = std::decay_t<decltype(one)>;
         if constexpr (std::is_same_v<Kind, SnapshotReady>) {
           return one.snapshot.member;
+        } else if constexpr (std::is_same_v<Kind, Announcement>) {
+          return one.offer.member;
         } else if constexpr (std::is_same_v<Kind, Report> || std::is_same_v<Kind, Offer> ||
                              std::is_same_v<Kind, LeaveNotice> || std::is_same_v<Kind, Supply> ||
                              std::is_same_v<Kind, Loss>) {

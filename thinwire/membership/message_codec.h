@@ -19,9 +19,11 @@
 
 namespace thinwire::membership {
 
-// Members send the first six and Loss, members and coordinators Lacking, coordinators the others.
-using Message = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
-                             Misconduct, AskRecords, AskSnapshot, Refuse, Lacking, Loss>;
+// Members send the first six, Loss and Announcement, members and coordinators Lacking, coordinators
+// the others.
+using Message =
+    std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply, Misconduct,
+                 AskRecords, AskSnapshot, Refuse, Lacking, Loss, Announcement>;
 
 struct Statement {
   uint64_t run = 0;

@@ -41,6 +41,11 @@ struct Offer {
   uint64_t bytes = 0;
   double seconds = 0;  // spent computing the round's rows; 0: not measured
 };
+// What the member will offer, said before anybody can read it in the store: the order of these
+// decides who copied from whom.
+struct Announcement {
+  Offer offer;
+};
 // The mean loss over the member's own rows, for display: of training in the steps of a round,
 // the last of which is the `step`-th, or of an evaluation after `step` steps.
 struct Loss {

@@ -62,10 +62,8 @@ class CoordinatorHost::Impl {
         filter_(options_.membership.takeover_s()),
         coordinator_(plan, options_.membership, signer, verify, options_.founding,
                      options_.standby),
-        statements_(courier.subscribe("", kMembersTopic,
-                                      [inbox = inbox_](const std::string&, Bytes statement) {
-                                        inbox->add(ReceivedStatement{std::move(statement)});
-                                      })),
+        statements_(subscribe(kMembersTopic)),
+        announcements_(subscribe(kAnnouncementsTopic)),
         departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
                                       [inbox = inbox_](const std::string& from, Bytes statement) {
                                         if (from == transport::kServerParticipant) {
@@ -109,6 +107,11 @@ class CoordinatorHost::Impl {
   }
 
  private:
+  std::unique_ptr<transport::Subscription> subscribe(const char* topic) {
+    return courier_.subscribe("", topic, [inbox = inbox_](const std::string&, Bytes statement) {
+      inbox->add(ReceivedStatement{std::move(statement)});
+    });
+  }
   void decide();
   void take(const ReceivedStatement& received);
   void take(const ReceivedDeparture& received);
@@ -159,6 +162,7 @@ class CoordinatorHost::Impl {
   // Callbacks may come until the subscriptions end, and those of requests even later.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
   std::unique_ptr<transport::Subscription> statements_;
+  std::unique_ptr<transport::Subscription> announcements_;
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
   StoreCleaner cleaner_{courier_, inbox_};
@@ -265,7 +269,11 @@ void CoordinatorHost::Impl::note(const Message& message) {
   if (member < 0) return;
   reports_.receive(member, coordinator_.state().members[static_cast<size_t>(member)].key, message,
                    awake_);
-  if (const auto* offer = std::get_if<Offer>(&message)) note(*offer);
+  if (const auto* offer = std::get_if<Offer>(&message)) {
+    note(*offer);
+  } else if (const auto* announced = std::get_if<membership::Announcement>(&message)) {
+    if (coordinator_.is_expected(announced->offer)) filter_.offered(announced->offer);
+  }
 }
 
 // Equal bytes may be offered for several operations.

@@ -3,7 +3,8 @@
 //
 // Names. Every participant's courier has a name derived from its key (transport::participant_name),
 // so that a key in the ledger tells whose blobs to request. Members publish statements on the topic
-// kMembersTopic, coordinators on kCoordinatorsTopic; the ledger is the stream kLedgerStream.
+// kMembersTopic, or kAnnouncementsTopic, which only coordinators hear; coordinators on
+// kCoordinatorsTopic; the ledger is the stream kLedgerStream.
 // membership/message_codec.h defines statements.
 //
 // Offered payloads are fetched and checked before they can count, so a commit never names bytes
@@ -32,6 +33,7 @@
 namespace thinwire::serve {
 
 inline constexpr const char* kMembersTopic = "member";
+inline constexpr const char* kAnnouncementsTopic = "announcement";
 inline constexpr const char* kCoordinatorsTopic = "coordinator";
 inline constexpr const char* kLedgerStream = "ledger";
 

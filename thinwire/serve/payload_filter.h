@@ -6,7 +6,7 @@
 //          kNormSpreads * 1.4826 * MAD), with median and MAD over the ln(norm) of all payloads
 //          that have arrived, itself included (Leys et al. 2013, "Detecting outliers: Do not use
 //          standard deviation around the mean, use absolute deviation around the median").
-//   copy   a payload is refused if another member offered the same values before.
+//   copy   a payload is refused if another member announced or offered the same values before.
 // A payload whose values are all zero is subject to neither.
 //
 // With fewer than kMinCompared contents there is no majority to compare with, and no norm is
@@ -50,7 +50,7 @@ class PayloadFilter {
  public:
   explicit PayloadFilter(double timeout_s) : timeout_s_(timeout_s) {}
 
-  // An offer was received; the order of these calls decides which was first. Of
+  // An offer or its announcement was received; the order of these calls decides which was first. Of
   // one member's for an operation, the first kMaxOffers are remembered; false for the others.
   bool offered(const membership::Offer& offer);
   // The payload of an offer has arrived with this content; none: it holds nothing to compare. A
