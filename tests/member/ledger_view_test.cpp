@@ -58,6 +58,23 @@ TEST(LedgerView, IgnoresJunkRepetitionsAndOtherRuns) {
   EXPECT_EQ(view.take(first), Taken::kIgnored) << "known already";
 }
 
+// Members can get what they sign into the stream; that does not make it another history.
+TEST(LedgerView, IgnoresWhatStrangersSign) {
+  WrittenLedger ledger;
+  LedgerView view(ledger.founding);
+  for (const Bytes& record : {ledger.found(), ledger.admit(0)}) {
+    EXPECT_EQ(view.take(record), Taken::kApplied);
+  }
+  const auto stranger = signer_of(100);
+  membership::Record record;
+  record.writer = stranger->key();
+  for (const uint64_t sequence : {0, 1, 2, 3, 4}) {
+    record.sequence = sequence;
+    EXPECT_EQ(view.take(membership::encode_record(record, *stranger)), Taken::kIgnored) << sequence;
+  }
+  EXPECT_EQ(view.state().position.sequence, 2u);
+}
+
 TEST(LedgerView, BeginsAnewWhereTheHistoryIsAnotherOne) {
   WrittenLedger ledger;
   LedgerView view(ledger.founding);

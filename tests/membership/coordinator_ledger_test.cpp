@@ -173,5 +173,22 @@ TEST_F(Ledger, RecordsOfStrangersDoNotCount) {
   EXPECT_EQ(state().position, before);
 }
 
+// Not even as a sign that the history is another one, or that it is longer.
+TEST_F(Ledger, RecordsOfStrangersDoNotChangeItsHistory) {
+  begin(3);
+  const Position before = state().position;
+  asked_.clear();
+  Record record;
+  record.writer = signers_[2].key();
+  for (const uint64_t sequence : {uint64_t{0}, before.sequence, before.sequence + 1, UINT64_MAX}) {
+    record.sequence = sequence;
+    deliver({RecordRead{encode_record(record, signers_[2])}});
+    EXPECT_EQ(state().position, before) << sequence;
+  }
+  EXPECT_TRUE(asked_.empty()) << "it is not read again";
+  for (const int one : {0, 1, 2}) offer(one, 0);
+  EXPECT_EQ(last_record().closing->round, 0u);
+}
+
 }  // namespace
 }  // namespace thinwire::membership

@@ -199,6 +199,33 @@ TEST_F(HostOfAStore, FreesThePayloadsThatItsPredecessorLeft) {
   for (const uint64_t round : {0, 1}) EXPECT_FALSE(is_stored(0, payload(0, round)));
 }
 
+// A member has got a record of its own into the stream, of a round and a snapshot that there are
+// not.
+TEST_F(HostOfAStore, DoesNotBelieveRecordsOfStrangers) {
+  std::vector<PublicKey> writers;
+  options_.hooks.record = [&](const membership::Record& record, bool) {
+    writers.push_back(record.writer);
+  };
+  begin(9);
+  offer(0, 0, payload(0, 0));
+  wait(1);
+  membership::Record record;
+  record.writer = key(1);
+  record.sequence = host_->state().position.sequence + 1;
+  record.changes = {membership::Snapshot{0, 1, transport::blob_id(payload(0, 0)).name, 3}};
+  bool appended = false;
+  members_[1].courier->append(kLedgerStream, host_->state().position.sequence,
+                              membership::encode_record(record, *members_[1].signer),
+                              [&](const Result<uint64_t>& done) { appended = done.has_value(); });
+  wait(1);
+  ASSERT_TRUE(appended);
+  for (const int member : {1, 2}) offer(member, 0, payload(member, 0));
+  wait(1);
+  EXPECT_EQ(host_->state().next_round, 2u) << "it goes on behind it";
+  EXPECT_EQ(std::ranges::count(writers, key(1)), 0);
+  EXPECT_TRUE(is_stored(0, payload(0, 0))) << "what it takes for a snapshot is not dropped";
+}
+
 TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {
   begin(1);
   std::vector<Sha256> lacking;

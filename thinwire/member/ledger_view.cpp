@@ -18,7 +18,9 @@ constexpr uint64_t kKept = 256;
 
 LedgerView::Taken LedgerView::take(const Bytes& bytes) {
   const Result<membership::Record> record = membership::decode_record(bytes);
-  if (!record || !membership::is_authentic(bytes, *record, verify)) return Taken::kIgnored;
+  if (!record || !membership::is_by_coordinator(bytes, *record, founding_, verify)) {
+    return Taken::kIgnored;
+  }
   const Sha256 hash = membership::record_hash(bytes);
   if (record->sequence < hashes_.size()) {
     return hashes_[record->sequence] == hash ? Taken::kIgnored : reset();

@@ -211,7 +211,7 @@ void Coordinator::receive(const StoreDisconnected&) { connected_.reset(); }
 
 void Coordinator::receive(const RecordRead& read) {
   const Result<Record> record = decode_record(read.record);
-  if (!record || !is_authentic(read.record, *record, verify_)) return;
+  if (!record || !is_by_coordinator(read.record, *record, founding_, verify_)) return;
   const Sha256 hash = record_hash(read.record);
   store_last_ = std::max(store_last_, record->sequence);
   if (record->sequence < hashes_.size()) {

@@ -1,5 +1,6 @@
 #include "thinwire/membership/ledger.h"
 
+#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <variant>
@@ -154,6 +155,12 @@ Result<Record> decode_record(std::span<const uint8_t> bytes) {
 bool is_authentic(std::span<const uint8_t> bytes, const Record& record, Verify verify) {
   const Result<SignedMessage> message = open_message(bytes, kFormat);
   return message && verify(record.writer, message->signed_part, message->signature);
+}
+
+bool is_by_coordinator(std::span<const uint8_t> bytes, const Record& record,
+                       const Founding& founding, Verify verify) {
+  return std::ranges::binary_search(founding.coordinators, record.writer) &&
+         is_authentic(bytes, record, verify);
 }
 
 Sha256 record_hash(std::span<const uint8_t> bytes) { return sha256(bytes); }

@@ -25,6 +25,11 @@ using Verify = bool (*)(const PublicKey&, std::span<const uint8_t>, const Signat
 // Whether the writer named in `record` signed `bytes`, which must decode.
 bool is_authentic(std::span<const uint8_t> bytes, const Record& record, Verify verify);
 
+// Whether one of the founding's coordinators wrote and signed `bytes`, which must decode. What
+// anybody else has got into the stream is no record.
+bool is_by_coordinator(std::span<const uint8_t> bytes, const Record& record,
+                       const Founding& founding, Verify verify);
+
 // The hash by which the next record names this one as its predecessor.
 Sha256 record_hash(std::span<const uint8_t> bytes);
 

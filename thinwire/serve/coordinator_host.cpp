@@ -215,12 +215,14 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
   if (!reading_.is_current(read)) return;
   records_wait_ = true;
   const auto record = membership::decode_record(read.bytes);
-  if (record) {
+  const bool counts =
+      record && membership::is_by_coordinator(read.bytes, *record, options_.founding, verify);
+  if (counts) {
     cleaner_.read(*record);
     records_.read(*record);
+    inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
   }
-  inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
-  reading_.processed(read.sequence, record ? record->sequence : 0, inputs_);
+  reading_.processed(read.sequence, counts ? record->sequence : 0, inputs_);
 }
 
 void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
