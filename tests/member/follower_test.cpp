@@ -109,6 +109,10 @@ TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
   for (const int member : {0, 1}) other.admit(member);
   lose_last();
   for (const int member : {2, 3}) append(other.admit(member));
+  EXPECT_EQ(follower_->starts_over(),
+            "the ledger's history changed: the coordinator " +
+                transport::participant_name(ledger_.founding.coordinators.front()) +
+                " signed another record 4");
   EXPECT_TRUE(follower_->is_obsolete(*start));
   EXPECT_FALSE(follower_->begin(*start, 1));
 }

@@ -88,6 +88,32 @@ TEST(LedgerView, BeginsAnewWhereTheHistoryIsAnotherOne) {
   EXPECT_EQ(view.take(founding), Taken::kApplied);
 }
 
+// Two records of one number, each for one of two members. Nobody applies both, or either twice.
+TEST(LedgerView, FollowsOneOfTheHistoriesOfACoordinatorThatEquivocates) {
+  WrittenLedger ledger;
+  WrittenLedger other;
+  LedgerView here(ledger.founding);
+  LedgerView there(ledger.founding);
+  for (const Bytes& record : {ledger.found(), ledger.admit(0)}) {
+    EXPECT_EQ(here.take(record), Taken::kApplied);
+    EXPECT_EQ(there.take(record), Taken::kApplied);
+  }
+  other.found();
+  other.admit(0);
+  const Bytes third = ledger.open(0, 0);
+  EXPECT_EQ(here.take(third), Taken::kApplied);
+  const Bytes other_third = other.admit(1);
+  EXPECT_EQ(there.take(other_third), Taken::kApplied);
+
+  EXPECT_EQ(here.take(other_third), Taken::kForked);
+  EXPECT_EQ(here.state().position.sequence, 0u) << "nothing of either is left";
+  EXPECT_EQ(here.fork().sequence, 3u);
+  EXPECT_EQ(here.fork().writer, signer_of(1)->key());
+  EXPECT_EQ(here.take(third), Taken::kIgnored) << "it follows nothing that was not read";
+  EXPECT_EQ(there.take(ledger.close(0)), Taken::kForked) << "it goes on from the other record 3";
+  EXPECT_EQ(there.fork().sequence, 3u);
+}
+
 TEST(LedgerView, GivesTheRecordsThatAStoreLost) {
   WrittenLedger ledger;
   LedgerView view(ledger.founding);

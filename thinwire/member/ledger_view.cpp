@@ -23,10 +23,13 @@ LedgerView::Taken LedgerView::take(const Bytes& bytes) {
   }
   const Sha256 hash = membership::record_hash(bytes);
   if (record->sequence < hashes_.size()) {
-    return hashes_[record->sequence] == hash ? Taken::kIgnored : reset();
+    return hashes_[record->sequence] == hash ? Taken::kIgnored
+                                             : reset({record->sequence, record->writer});
   }
   const bool next = record->sequence == state_.position.sequence + 1;
-  if (next && record->previous != state_.position.hash) return reset();
+  if (next && record->previous != state_.position.hash) {
+    return reset({state_.position.sequence, record->writer});
+  }
   membership::State state = state_;
   if (!state.apply(*record, hash) || *state.founding != founding_) return Taken::kIgnored;
   state_ = std::move(state);
@@ -37,7 +40,8 @@ LedgerView::Taken LedgerView::take(const Bytes& bytes) {
   return Taken::kApplied;
 }
 
-LedgerView::Taken LedgerView::reset() {
+LedgerView::Taken LedgerView::reset(const Fork& fork) {
+  fork_ = fork;
   state_ = {};
   hashes_.resize(1);
   tail_.clear();

@@ -10,6 +10,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 
@@ -36,6 +37,14 @@ class LedgerView {
   // Takes the stream's next message.
   Taken take(const Bytes& bytes);
 
+  // What the last fork was about: the coordinator signed another record of this number than the one
+  // that was read. An honest one does so only if the store lost the first.
+  struct Fork {
+    uint64_t sequence = 0;
+    PublicKey writer;
+  };
+  const Fork& fork() const { return fork_; }
+
   const membership::State& state() const { return state_; }
   // Null before it is opened, and some time after it can no longer be replayed.
   const LedgerRound* round(uint64_t number) const;
@@ -51,7 +60,7 @@ class LedgerView {
   std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
 
  private:
-  Taken reset();
+  Taken reset(const Fork& fork);
   void note(const membership::Record& record);
 
   const membership::Founding founding_;
@@ -60,6 +69,7 @@ class LedgerView {
   std::deque<Bytes> tail_;                               // the last records
   std::map<uint64_t, LedgerRound> rounds_;
   std::optional<uint64_t> reopened_;
+  Fork fork_;
 };
 
 }  // namespace thinwire::member

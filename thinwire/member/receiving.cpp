@@ -1,4 +1,6 @@
 // What a follower receives: records, and messages of coordinators and other members.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -6,6 +8,7 @@
 #include "thinwire/member/follower_impl.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -26,7 +29,10 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
   const LedgerView::Taken taken = view_.take(record);
   if (taken == LedgerView::Taken::kIgnored) return;
   if (taken == LedgerView::Taken::kForked) {
-    starts_over_ = "the ledger's history changed";
+    const LedgerView::Fork& fork = view_.fork();
+    starts_over_ =
+        fmt::format("the ledger's history changed: the coordinator {} signed another record {}",
+                    transport::participant_name(fork.writer), fork.sequence);
     reads_again_ = true;
     send_soon();
     return;
