@@ -9,6 +9,7 @@
 #include "target.h"
 #include "thinwire/codec/payload_reader.h"
 #include "thinwire/method/allreduce.h"
+#include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/sparseloco.h"
 
@@ -36,6 +37,9 @@ std::vector<Entry> make_entries() {
     thinwire::method::AllReduceOptions options;
     options.wire = wire;
     entries.push_back({make_payload_reader({"allreduce", options}, layout)});
+    thinwire::method::DilocoOptions outer;
+    outer.wire = wire;
+    entries.push_back({make_payload_reader({"diloco", outer}, layout)});
   }
   for (const ValueFormat values : {ValueFormat::kF32, ValueFormat::kBf16, ValueFormat::kOneBit}) {
     thinwire::method::DistroOptions options;

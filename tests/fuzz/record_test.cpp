@@ -2,33 +2,18 @@
 // ones, and noise.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <vector>
 
+#include "corpus.h"
 #include "target.h"
-#include "tests/paths.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/rng.h"
 
 namespace thinwire::membership {
 namespace {
 
-std::vector<Bytes> corpus() {
-  std::vector<Bytes> inputs;
-  for (const auto& file :
-       std::filesystem::directory_iterator(tests::source_file("tests/fuzz/corpus/record"))) {
-    std::ifstream in(file.path(), std::ios::binary);
-    inputs.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
-  }
-  std::ranges::sort(inputs);
-  return inputs;
-}
-
 TEST(RecordFuzz, TargetSurvivesTheCorpusDamagedAndNoise) {
-  const std::vector<Bytes> inputs = corpus();
+  const std::vector<Bytes> inputs = tests::saved_corpus("record");
   ASSERT_FALSE(inputs.empty());
   Rng rng(6, 1);
   for (const Bytes& input : inputs) fuzz_record(input.data(), input.size());

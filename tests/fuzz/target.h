@@ -15,6 +15,7 @@ inline void require(bool holds) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 #define FUZZ_TARGET(name) extern "C" int LLVMFuzzerTestOneInput
 #else
+int fuzz_answer(const uint8_t* data, size_t size);
 int fuzz_courier(const uint8_t* data, size_t size);
 int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
@@ -24,6 +25,7 @@ int fuzz_request(const uint8_t* data, size_t size);
 int fuzz_snapshot(const uint8_t* data, size_t size);
 int fuzz_sparse(const uint8_t* data, size_t size);
 int fuzz_statement(const uint8_t* data, size_t size);
+int fuzz_summary(const uint8_t* data, size_t size);
 int fuzz_wire(const uint8_t* data, size_t size);
 #define FUZZ_TARGET(name) int fuzz_##name
 #endif
