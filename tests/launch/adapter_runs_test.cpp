@@ -16,6 +16,7 @@
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/convert/peft.h"
+#include "thinwire/events/summary.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 
@@ -92,6 +93,44 @@ TEST_F(AdapterRuns, BeginWithTheBase) {
   const convert::LoadedModel base = convert::load_model(path("base"));
   const convert::LoadedModel tuned = convert::load_model(path("run"));
   EXPECT_TRUE(same_bits(*base.params, *tuned.params));
+}
+
+// Nothing rounds: products read the same operands as with a base in fp32 and its copy.
+TEST_F(AdapterRuns, OnABaseInBf16HaveTheBitsOfOneInFp32) {
+  convert::export_hf(path("base"), path("rounded"), DType::kBf16);
+  for (const std::string whole : {"[]", "[\"model.norm\"]"}) {
+    const auto trained = [&](const std::string& weights) {
+      const TrainResult result =
+          run(lora({"train.init=" + path("rounded").string(), "adapter.whole=" + whole,
+                    "optim.lr=0.02", "train.precision=bf16", "train.weights=" + weights}));
+      fs::remove_all(path("run"));
+      return result.summary;
+    };
+    const events::Summary expected = trained("fp32"), got = trained("bf16");
+    EXPECT_EQ(got.digest, expected.digest) << whole;
+    EXPECT_EQ(got.val_loss, expected.val_loss) << whole;
+  }
+}
+
+TEST_F(AdapterRuns, OnABaseInBf16ResumeAndMerge) {
+  const std::vector<std::string> fields =
+      lora({"optim.lr=0.02", "train.precision=bf16", "train.weights=bf16"});
+  expect_bitwise_resume(fields, {1, 7});
+  // The base is in fp32, and only the run rounds it.
+  const convert::LoadedModel base = convert::load_model(path("base"));
+  EXPECT_EQ(checkpoint::read_adapter_base(checkpoint_of("run")).digest,
+            checkpoint::digest_weights(*base.params));
+  const convert::LoadedModel tuned = convert::load_model(path("run"));
+  EXPECT_FALSE(same_bits(*base.params, *tuned.params));
+  const double loss = events::read_summary(path("run") / "summary.json").val_loss.at("validation");
+  const TrainResult exact =
+      run(lora({"optim.lr=0.02", "train.precision=bf16", "run.dir=" + path("fp32").string()}));
+  EXPECT_NEAR(exact.summary.val_loss.at("validation"), loss, 0.01);
+  convert::export_hf(path("run"), path("merged"), DType::kF32);
+  const TrainResult still =
+      run({"train.init=" + path("merged").string(), "optim.lr=1e-30", "train.steps=1",
+           "schedule.warmup=0", "optim.weight_decay=0", "run.dir=" + path("still").string()});
+  EXPECT_NEAR(still.summary.val_loss.at("validation"), loss, 0.01);
 }
 
 TEST_F(AdapterRuns, AreEvaluatedAsTheyAreExported) {

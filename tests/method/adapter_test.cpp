@@ -186,6 +186,10 @@ TEST(Adapter, MemoryHoldsFrozenTensorsOnceAndTheRestOfWhatIsTrained) {
   const double copied = bytes(tensors.frozen) - bytes({tensors.frozen.front()});
   EXPECT_EQ(part(half, 4, "weights"),
             bytes(tensors.frozen) + 4 * copied / 2 + 6 * bytes(tensors.trained));
+  // Frozen weights in bf16 need no copy, and factors stay in fp32.
+  const config::Recipe stored =
+      lora({"train.precision=bf16", "train.weights=bf16", "train.workers=4"});
+  EXPECT_EQ(part(stored, 4, "weights"), bytes(tensors.frozen) / 2 + 6 * bytes(tensors.trained));
 }
 
 TEST(Relora, MergesAndRewarmsEachCycle) {

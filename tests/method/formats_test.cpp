@@ -56,6 +56,26 @@ TEST(WeightsInBf16, NeedAMethodThatLeavesThemToTheOptimizer) {
   }
 }
 
+TEST(WeightsInBf16, AreThoseThatAnAdapterLeavesAsTheyAre) {
+  const auto refusal_with = [](const std::string& kind, const std::string& method) {
+    return tests::error_of([&] {
+      check_choices(load_recipe(
+          {},
+          std::vector<std::string>{"train.weights=bf16", "train.precision=bf16", "train.init=base",
+                                   "adapter.kind=" + kind, "sync.method=" + method}));
+    });
+  };
+  for (const Method* method : all_methods()) {
+    EXPECT_EQ(refusal_with("lora", std::string(method->name)), tests::kNoError) << method->name;
+  }
+  EXPECT_THAT(
+      refusal_with("relora", "allreduce"),
+      HasSubstr("[train] weights = \"bf16\" needs [adapter] kind = \"lora\" or \"none\", got "
+                "\"relora\""));
+  EXPECT_THAT(refusal({"train.precision=bf16", "adapter.kind=low_rank"}),
+              HasSubstr("got \"low_rank\""));
+}
+
 TEST(Formats, TakeTheirBytes) {
   const auto bytes = [](const std::vector<std::string>& fields) {
     const config::Recipe used = recipe(fields);

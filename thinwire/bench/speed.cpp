@@ -17,6 +17,7 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/method.h"
@@ -81,7 +82,7 @@ std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precisio
   // The norm reads the gradient; the optimizer reads it again, reads and writes parameters and
   // state, and writes the copy.
   const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
-  const bool stored_bf16 = recipe.train.weights == WeightFormat::kBf16;
+  const bool stored_bf16 = method::trained_format(recipe) == WeightFormat::kBf16;
   const double update = (stored_bf16 ? 12 : 16) * p +
                         (half && !stored_bf16 ? method::copy_bytes(recipe, tensors) : 0) +
                         2 * method::optimizer_bytes(recipe, tensors);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "thinwire/tensor/products/factors.h"
 
@@ -10,7 +11,10 @@ namespace thinwire::checkpoint {
 void copy_common(const tensor::Arena& from, tensor::Arena& to) {
   for (size_t i = 0; i < to.layout().size(); ++i) {
     const std::optional<size_t> same = from.layout().index_of(to.layout().specs()[i].name);
-    if (same) std::ranges::copy(from.tensor(*same), to.tensor(i).begin());
+    if (!same) continue;
+    from.touch_tensor(*same, false);
+    to.fill_tensor(
+        i, [&](std::span<float> values) { std::ranges::copy(from.tensor(*same), values.begin()); });
   }
 }
 

@@ -12,7 +12,8 @@ namespace thinwire::checkpoint {
 // checkpoints hold them.
 inline constexpr const char* kMergedBase = "relora.base";
 
-// Copies the tensors that have the same names in both.
+// Copies the tensors that have the same names in both. `from` is in fp32; in bf16, `to` rounds to
+// nearest.
 void copy_common(const tensor::Arena& from, tensor::Arena& to);
 
 // Adds s B A to every matrix of `weights` that has factors among the trained tensors; the rest is

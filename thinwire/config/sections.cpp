@@ -146,7 +146,8 @@ void TrainSection::describe(Fields& fields) {
                 "instructions for it.");
   fields.choice("weights", weights,
                 "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
-                "updated weights are rounded stochastically.");
+                "updated weights are rounded stochastically. With adapter.kind = lora, that of "
+                "the weights which are not trained.");
   fields.choice("launcher", launcher, {"threads", "mpi"},
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");

@@ -98,7 +98,7 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
     if (params_.format() == WeightFormat::kF32) {
       copy_ = std::make_unique<Copy>(parts.params, &parts.params, parts.model, threads_);
     }
-    if (frozen_ != nullptr)
+    if (frozen_ != nullptr && frozen_->format() == WeightFormat::kF32)
       frozen_copy_ = std::make_unique<Copy>(*frozen_, nullptr, parts.model, threads_);
   }
   if (method::is_adapted(parts.adapter)) {
@@ -135,8 +135,8 @@ Weights<T> CpuOps<T>::weights() const {
   if constexpr (kIsFloat<T>) {
     return {params_.all().data(), frozen_ == nullptr ? nullptr : frozen_->all().data()};
   } else {
-    return {copy_ ? copy_->data() : params_.bf16(),
-            frozen_copy_ == nullptr ? nullptr : frozen_copy_->data()};
+    const Bf16* const frozen = frozen_ == nullptr ? nullptr : frozen_->bf16();
+    return {copy_ ? copy_->data() : params_.bf16(), frozen_copy_ ? frozen_copy_->data() : frozen};
   }
 }
 

@@ -19,6 +19,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/offload.h"
 #include "thinwire/model/model.h"
 
@@ -127,11 +128,12 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
   load_initial(recipe, vocabulary, &params);
 }
 
-FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs, std::shared_ptr<Offload> offload)
-    : layout(std::move(specs)), values(layout, WeightFormat::kF32, std::move(offload)) {}
+FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs, WeightFormat format,
+                             std::shared_ptr<Offload> offload)
+    : layout(std::move(specs)), values(layout, format, std::move(offload)) {}
 
 FrozenWeights::FrozenWeights(const FrozenWeights& other)
-    : layout(other.layout), values(layout, WeightFormat::kF32, other.values.offload()) {
+    : layout(other.layout), values(layout, other.values.format(), other.values.offload()) {
   checkpoint::copy_common(other.values, values);
 }
 
@@ -139,13 +141,14 @@ StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocab
                                  const tensor::Layout& layout) {
   StartingWeights start;
   const std::shared_ptr<Offload> offload = make_offload(recipe);
-  start.trained = std::make_shared<tensor::Arena>(layout, recipe.train.weights, offload);
+  start.trained = std::make_shared<tensor::Arena>(layout, method::trained_format(recipe), offload);
   if (!method::is_adapted(recipe.adapter)) {
     set_initial_parameters(recipe, vocabulary, *start.trained);
     return start;
   }
   const auto frozen = std::make_shared<FrozenWeights>(
-      method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen, offload);
+      method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen,
+      recipe.train.weights, offload);
   if (recipe.train.init.empty()) {
     draw_all(recipe, frozen->values);
     draw_all(recipe, *start.trained);

@@ -27,7 +27,8 @@ void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary
 
 // Tensors that a run with an adapter does not train (method/adapters/adapter.h).
 struct FrozenWeights {
-  explicit FrozenWeights(std::vector<TensorSpec> specs, std::shared_ptr<Offload> offload = {});
+  FrozenWeights(std::vector<TensorSpec> specs, WeightFormat format,
+                std::shared_ptr<Offload> offload);
   FrozenWeights(const FrozenWeights& other);
   FrozenWeights& operator=(const FrozenWeights&) = delete;
 

@@ -83,10 +83,11 @@ void check_weights(const config::Recipe& recipe) {
     throw UsageError(
         fmt::format("[train] weights = \"bf16\" needs device = \"cpu\", got \"{}\"", train.device));
   }
+  if (recipe.adapter.kind == "lora") return;  // nothing changes its base
   if (is_adapted(recipe.adapter)) {
     throw UsageError(
-        fmt::format("[train] weights = \"bf16\" needs [adapter] kind = \"none\", got \"{}\": "
-                    "adapters are trained in fp32",
+        fmt::format("[train] weights = \"bf16\" needs [adapter] kind = \"lora\" or \"none\", got "
+                    "\"{}\", which changes all matrices in fp32",
                     recipe.adapter.kind));
   }
   if (find_method(recipe.sync.method).keeps_bf16_weights) return;
@@ -97,6 +98,10 @@ void check_weights(const config::Recipe& recipe) {
 }
 
 }  // namespace
+
+WeightFormat trained_format(const config::Recipe& recipe) {
+  return is_adapted(recipe.adapter) ? WeightFormat::kF32 : recipe.train.weights;
+}
 
 void check_formats(const config::Recipe& recipe) {
   check_weights(recipe);

@@ -5,6 +5,7 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/offload.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/registry.h"
@@ -32,9 +33,11 @@ std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
   return adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen;
 }
 
-double fp32_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16) {
-  return kFloat * static_cast<double>(arena_elements(tensors)) +
-         (bf16 ? copy_bytes(recipe, tensors) : 0);
+// Of the copy that products in bf16 need beside weights in fp32.
+double copy_beside(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                   WeightFormat format) {
+  const bool none = recipe.train.precision != "bf16" || format == WeightFormat::kBf16;
+  return none ? 0 : copy_bytes(recipe, tensors);
 }
 
 // The products with the factors (model/adapter_products.h).
@@ -55,14 +58,13 @@ double streamed_bytes(std::span<const TensorSpec> trained) {
 
 // Only copies of weights that products read stay in memory, and what is passed over as a whole
 // between steps. What optimizers keep is the member's own where it trains alone.
-void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, bool bf16,
+void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
              StepMemory& memory) {
-  const bool copies = bf16 && recipe.train.weights == WeightFormat::kF32;
   if (find_method(recipe.sync.method).keeps_bf16_weights) {  // changes them tensor by tensor
-    memory.weights = copies ? copy_bytes(recipe, tensors) : 0;
+    memory.weights = copy_beside(recipe, tensors, trained_format(recipe));
   }
   if (!find_adapter(recipe.adapter.kind).merges) {
-    memory.frozen = bf16 ? copy_bytes(recipe, frozen_tensors(recipe)) : 0;
+    memory.frozen = copy_beside(recipe, frozen_tensors(recipe), recipe.train.weights);
   }
   memory.consensus -= outer_bytes(recipe, tensors);
   const StateBytes state = optimizer_state(recipe, tensors);
@@ -73,6 +75,11 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors, 
 }
 
 }  // namespace
+
+double weight_bytes(std::span<const TensorSpec> tensors, WeightFormat format) {
+  const double each = format == WeightFormat::kBf16 ? kBf16 : kFloat;
+  return each * static_cast<double>(arena_elements(tensors));
+}
 
 double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const std::vector<bool> multiplied = multiplied_tensors(ModelSpec(recipe), tensors);
@@ -85,7 +92,7 @@ double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tens
 
 double shared_frozen_bytes(const config::Recipe& recipe) {
   if (find_adapter(recipe.adapter.kind).merges || recipe.train.offload) return 0;
-  return fp32_bytes(recipe, frozen_tensors(recipe), false);
+  return weight_bytes(frozen_tensors(recipe), recipe.train.weights);
 }
 
 double StepMemory::total() const {
@@ -102,11 +109,11 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   PassMemory passes = find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
   if (is_adapted(recipe.adapter)) passes.streamed_gradients = streamed_bytes(tensors);
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
-  const bool stored_bf16 = train.weights == WeightFormat::kBf16;
+  const WeightFormat trained = trained_format(recipe);
+  const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
   StepMemory memory = {
-      .weights = stored_bf16 ? kBf16 * static_cast<double>(arena_elements(tensors))
-                             : fp32_bytes(recipe, tensors, bf16),
-      .frozen = fp32_bytes(recipe, frozen_tensors(recipe), bf16),
+      .weights = weight_bytes(tensors, trained) + copy_beside(recipe, tensors, trained),
+      .frozen = weight_bytes(frozen, train.weights) + copy_beside(recipe, frozen, train.weights),
       .gradients = gradient_bytes(recipe, tensors, passes),
       .consensus = state.consensus,
       .local = state.local,
@@ -114,7 +121,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
       .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
       .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
       .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
-  if (train.offload) offload(recipe, tensors, bf16, memory);
+  if (train.offload) offload(recipe, tensors, memory);
   return memory;
 }
 

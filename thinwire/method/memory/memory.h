@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/method.h"
@@ -14,7 +15,7 @@ namespace thinwire::method {
 
 struct StepMemory {
   double weights = 0;  // of trained tensors; with bf16 products also a bf16 copy of what they read
-  double frozen = 0;   // with an adapter: of the other tensors, in fp32, and likewise a copy
+  double frozen = 0;   // with an adapter: of the other tensors, likewise
   double gradients = 0;       // fp32: all, or with train.update = layer those held at once
   double consensus = 0;       // optimizer and method state, equal on all replicas
   double local = 0;           // the member's own state
@@ -26,6 +27,9 @@ struct StepMemory {
   double program = 0;         // the program itself; step_memory() leaves it at 0
   double total() const;
 };
+
+// Of an arena of tensors.
+double weight_bytes(std::span<const TensorSpec> tensors, WeightFormat format);
 
 // Of the bf16 copy of fp32 tensors, for products in bf16.
 double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);

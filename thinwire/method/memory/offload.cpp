@@ -8,6 +8,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/formats.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -16,14 +18,11 @@ namespace thinwire::method {
 namespace {
 
 constexpr double kReadAhead = 0.5;  // beside the largest tensor
-constexpr double kFloat = 4;
-constexpr double kBf16 = 2;
 
 double trained_bytes(const config::Recipe& recipe, const OptimizerOptions& options,
                      std::span<const TensorSpec> tensors) {
-  const double value = recipe.train.weights == WeightFormat::kBf16 ? kBf16 : kFloat;
   const StateBytes state = optimizer_state(options, tensors);
-  return value * static_cast<double>(arena_elements(tensors)) + state.consensus + state.local;
+  return weight_bytes(tensors, trained_format(recipe)) + state.consensus + state.local;
 }
 
 std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
@@ -51,7 +50,7 @@ double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> ten
 double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
   return trained_bytes(recipe, optimizer_options(recipe), tensors) + outer_bytes(recipe, tensors) +
-         kFloat * static_cast<double>(arena_elements(frozen));
+         weight_bytes(frozen, recipe.train.weights);
 }
 
 double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
@@ -62,8 +61,7 @@ double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> 
   }
   const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
   for (const TensorSpec& tensor : frozen) {
-    const double bytes = kFloat * static_cast<double>(arena_elements(std::span(&tensor, 1)));
-    largest = std::max(largest, bytes);
+    largest = std::max(largest, weight_bytes(std::span(&tensor, 1), recipe.train.weights));
   }
   return std::min((1 + kReadAhead) * largest, offloaded_bytes(recipe, tensors));
 }
