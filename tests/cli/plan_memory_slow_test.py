@@ -2,9 +2,15 @@
 
 import json
 import subprocess
+import sys
 import unittest
+from pathlib import Path
 
 from plan_case import BINARY, PlanCase
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+from zero_model import write_zero_model  # noqa: E402
 
 SHAPES = {
     "wide, fp32": ["model.hidden=512", "model.layers=3", "model.heads=8", "model.vocab=8192",
@@ -37,11 +43,14 @@ SHAPES["in files"] = [*SHAPES["everything in few bits"], "train.offload=true"]
 
 
 class PlanMemory(PlanCase):
-    def measured_peak(self, *arguments):
+    def measured(self, *arguments):
         done = subprocess.run([BINARY, "bench", "speed", *arguments, "--steps", "1", "--warmup", "0",
                                "--json"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)["peak_bytes"]
+        return json.loads(done.stdout)
+
+    def measured_peak(self, *arguments):
+        return self.measured(*arguments)["peak_bytes"]
 
     def test_predictions_are_within_a_tenth_of_the_measured_peak(self):
         recipe = self.folder / "recipe.toml"
@@ -57,6 +66,24 @@ class PlanMemory(PlanCase):
                 print(f"{name}: predicted {predicted / 1e6:.0f} MB, measured "
                       f"{measured / 1e6:.0f} MB, {100 * (predicted / measured - 1):+.1f} %")
                 self.assertAlmostEqual(predicted / measured, 1, delta=0.1)
+
+    def test_a_frozen_base_is_in_memory_once_and_its_start_is_predicted(self):
+        base = self.folder / "base"
+        model = write_zero_model(base, hidden=768, inner=2048, layers=8, heads=8, vocab=16384)
+        whole = 4 * (2 * 16384 * 768 + 8 * (4 * 768 + 3 * 2048) * 768)
+        recipe = self.folder / "recipe.toml"
+        recipe.write_text("[train]\nworkers = 1\n")
+        common = [*model, "train.batch=1", "train.sequence=16", "adapter.kind=lora", "adapter.rank=4",
+                  f"train.init={base}"]
+        head = 4 * 16384 * 768  # in the file, and in fp32 to be rounded
+        for fields, held in (([], whole + head), (["adapter.whole=[\"model.norm\"]"], 2 * whole + head),
+                             (["train.precision=bf16", "train.weights=bf16"], whole / 2 + 2 * head)):
+            with self.subTest(fields):
+                result = self.measured(recipe, *common, *fields)
+                predicted, peak = result["predicted_bytes"], result["peak_bytes"]
+                print(f"{fields}: predicted {predicted / 1e6:.0f} MB, measured {peak / 1e6:.0f} MB")
+                self.assertAlmostEqual(predicted / peak, 1, delta=0.1)
+                self.assertAlmostEqual((peak - result["program_bytes"]) / held, 1, delta=0.1)
 
     def test_updates_during_the_backward_pass_hold_no_arena_of_gradients(self):
         recipe = self.folder / "recipe.toml"

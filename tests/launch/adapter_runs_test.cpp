@@ -88,11 +88,23 @@ TEST_F(AdapterRuns, CheckpointsHoldOnlyWhatIsTrainedAndTheBasesDigest) {
             checkpoint::digest_weights(*base.params));
 }
 
+// A base of which no tensor is trained is read into its place, and others as a whole first.
 TEST_F(AdapterRuns, BeginWithTheBase) {
-  run(lora({"train.steps=1", "schedule.warmup=0", "optim.lr=1e-30"}));
   const convert::LoadedModel base = convert::load_model(path("base"));
-  const convert::LoadedModel tuned = convert::load_model(path("run"));
-  EXPECT_TRUE(same_bits(*base.params, *tuned.params));
+  for (const bool frozen : {true, false}) {
+    const char* const name = frozen ? "frozen" : "norm_trained";
+    const std::vector<std::string> fields =
+        lora({"train.steps=1", "schedule.warmup=0", "optim.lr=1e-30",
+              frozen ? "adapter.whole=[]" : "adapter.whole=[\"model.norm\"]",
+              "run.dir=" + path(name).string()});
+    config::Recipe known = tiny_recipe(folder_, fields);
+    known.model.vocab = base.model.vocab;
+    EXPECT_EQ(method::freezes_whole_base(known), frozen);
+    run(fields);
+    EXPECT_TRUE(same_bits(*base.params, *convert::load_model(path(name)).params)) << name;
+    EXPECT_EQ(checkpoint::read_adapter_base(checkpoint_of(name, 1)).digest,
+              checkpoint::digest_weights(*base.params));
+  }
 }
 
 // Nothing rounds: products read the same operands as with a base in fp32 and its copy.

@@ -192,6 +192,41 @@ TEST(Adapter, MemoryHoldsFrozenTensorsOnceAndTheRestOfWhatIsTrained) {
   EXPECT_EQ(part(stored, 4, "weights"), bytes(tensors.frozen) / 2 + 6 * bytes(tensors.trained));
 }
 
+TEST(Adapter, OnlyABaseThatIsWhollyFrozenIsReadIntoItsPlace) {
+  EXPECT_TRUE(freezes_whole_base(lora()));
+  EXPECT_TRUE(freezes_whole_base(lora({"adapter.kind=relora"})));
+  EXPECT_FALSE(freezes_whole_base(lora({"adapter.whole=[\"model.norm\"]"})));
+  EXPECT_FALSE(freezes_whole_base(recipe_with({"adapter.kind=relora"})));  // there is none
+  EXPECT_FALSE(freezes_whole_base(recipe_with({"adapter.kind=low_rank"})));
+  EXPECT_FALSE(freezes_whole_base(recipe_with({})));
+}
+
+TEST(Adapter, MemoryOfTheStartIsThatOfTheWeightsAndWhatIsReadBesideThem) {
+  const std::vector<std::string> short_steps = {"model.hidden=1024", "llama.intermediate=2048",
+                                                "train.batch=1", "train.sequence=1"};
+  const auto bytes = [](const std::vector<TensorSpec>& tensors) {
+    return 4.0 * static_cast<double>(arena_elements(tensors));
+  };
+  const auto expect_need = [&](std::vector<std::string> fields, double of_frozen, double of_base) {
+    fields.insert(fields.end(), short_steps.begin(), short_steps.end());
+    const config::Recipe recipe = lora(fields);
+    const AdaptedTensors own = adapted(recipe);
+    const double base = bytes(tensors_of(ModelSpec(recipe)));
+    EXPECT_EQ(run_memory(recipe, 1).total(),
+              bytes(own.trained) + of_frozen * bytes(own.frozen) + of_base * base);
+  };
+  // The largest tensor's share of the base.
+  const config::Recipe recipe = lora(short_steps);
+  const double one = 1024 * 2048 * 4.0 / bytes(tensors_of(ModelSpec(recipe)));
+  expect_need({}, 1, one);
+  expect_need({"adapter.whole=[\"model.norm\"]"}, 1, 1 + one);
+  expect_need({"train.precision=bf16", "train.weights=bf16"}, 0.5, 2 * one);
+  // A step with longer rows takes more than the start, which then adds nothing.
+  for (const MemoryPart& part : run_memory(lora({"train.sequence=4096"}), 1).parts) {
+    EXPECT_NE(part.name, "start");
+  }
+}
+
 TEST(Relora, MergesAndRewarmsEachCycle) {
   const config::Recipe recipe = recipe_with(
       {"adapter.kind=relora", "relora.merge_every=10", "relora.rewarm=4", "train.steps=30"});

@@ -315,10 +315,10 @@ const tensor::SafetensorsReader& CheckpointReader::tensors(const std::string& na
   return found->second;
 }
 
-void CheckpointReader::read_weights(tensor::Arena& params) const {
+uint64_t CheckpointReader::read_weights(tensor::Arena& params) const {
   const TensorFiles files = tensors_of(weights());
   check_weights(weights().path(), files, params.layout().specs());
-  checkpoint::read_weights(files, params);
+  return checkpoint::read_weights(files, params);
 }
 
 std::vector<std::string> CheckpointReader::consensus_names() const {

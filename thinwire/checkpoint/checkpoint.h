@@ -111,8 +111,9 @@ class CheckpointReader {
   // weights.safetensors, for the names and shapes in it.
   const tensor::SafetensorsReader& weights() const { return tensors("weights.safetensors"); }
 
-  // Fills every tensor of the arena; throws Error when names or shapes differ.
-  void read_weights(tensor::Arena& params) const;
+  // Fills every tensor of the arena; throws Error when names or shapes differ. Returns the digest
+  // of the values in fp32, as checkpoint::read_weights.
+  uint64_t read_weights(tensor::Arena& params) const;
   // Names in the order in which they were written; none if no such file was written.
   std::vector<std::string> consensus_names() const;
   std::vector<std::string> worker_names(int worker) const;

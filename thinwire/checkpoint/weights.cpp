@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::checkpoint {
@@ -73,16 +75,21 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
                           list_names("not part of the model", extra)));
 }
 
-void read_weights(const TensorFiles& files, tensor::Arena& params, const TensorProgress& progress) {
+uint64_t read_weights(const TensorFiles& files, tensor::Arena& params,
+                      const TensorProgress& progress) {
+  Digest digest;
   const auto specs = params.layout().specs();
   for (size_t i = 0; i < specs.size(); ++i) {
     if (progress) progress(i, specs.size());
     const auto file = files.find(specs[i].name);
     if (file == files.end()) continue;
-    params.fill_tensor(
-        i, [&](std::span<float> values) { file->second->read_f32(specs[i].name, values); });
+    params.fill_tensor(i, [&](std::span<float> values) {
+      file->second->read_f32(specs[i].name, values);
+      digest.add(i, as_bytes(std::span<const float>(values)));
+    });
   }
   if (progress) progress(specs.size(), specs.size());
+  return digest.value();
 }
 
 FileStamp write_weights(const fs::path& path, const tensor::Arena& params, DType dtype,

@@ -29,9 +29,10 @@ void check_weights(const fs::path& origin, const TensorFiles& files,
 using TensorProgress = std::function<void(size_t done, size_t all)>;
 
 // Fills every tensor of the arena (from fp32, fp16 or bf16), after check_weights; tensors that no
-// file has stay as they are.
-void read_weights(const TensorFiles& files, tensor::Arena& params,
-                  const TensorProgress& progress = {});
+// file has stay as they are. Returns the digest of what it read, in fp32 (digest_weights in
+// adapter_base.h), also if the arena rounds it.
+uint64_t read_weights(const TensorFiles& files, tensor::Arena& params,
+                      const TensorProgress& progress = {});
 
 struct FileStamp {
   uint64_t bytes = 0;

@@ -179,7 +179,7 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
   loaded.vocabulary = load_hf_vocabulary(hf_dir, config.model.vocab);
   tensor::Arena& params = params_to_read(loaded, hf_dir, into);
   if (draws) draw_head(loaded, files);
-  checkpoint::read_weights(files, params, progress);
+  loaded.digest = checkpoint::read_weights(files, params, progress);
   require_finite(hf_dir, params);
   if (loaded.vocabulary != nullptr) {
     loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
+#include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume.h"
 #include "thinwire/convert/adapted.h"
@@ -65,6 +66,7 @@ void require_no_base(const fs::path& folder, const fs::path& base) {
 // Moves params that had to be read as a whole.
 LoadedModel moved_into(LoadedModel loaded, const fs::path& origin, tensor::Arena* into) {
   if (into == nullptr) return loaded;
+  loaded.digest = checkpoint::digest_weights(*loaded.params);
   params_to_read(loaded, origin, into).assign(*loaded.params);
   loaded.params.reset();
   loaded.layout.reset();
@@ -93,7 +95,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
     return moved_into(std::move(loaded), folder, into);
   }
   require_no_base(folder, base);
-  reader.read_weights(params_to_read(loaded, folder, into));
+  loaded.digest = reader.read_weights(params_to_read(loaded, folder, into));
   return loaded;
 }
 

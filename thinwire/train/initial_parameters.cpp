@@ -103,6 +103,17 @@ convert::LoadedModel load_initial(const config::Recipe& recipe, const data::Voca
   return loaded;
 }
 
+// Fills the tensors of both arenas that the model in train.init has, and returns the digest of its
+// weights.
+uint64_t read_base(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                   tensor::Arena& frozen, tensor::Arena& trained) {
+  if (method::freezes_whole_base(recipe)) return load_initial(recipe, vocabulary, &frozen).digest;
+  const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
+  checkpoint::copy_common(*loaded.params, frozen);
+  checkpoint::copy_common(*loaded.params, trained);
+  return checkpoint::digest_weights(*loaded.params);
+}
+
 void draw_all(const config::Recipe& recipe, tensor::Arena& params) {
   // The workers, whose threads these will be, have not begun.
   const int64_t own = recipe.train.workers * recipe.train.threads;
@@ -153,10 +164,7 @@ StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocab
     draw_all(recipe, frozen->values);
     draw_all(recipe, *start.trained);
   } else {
-    const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
-    start.base_digest = checkpoint::digest_weights(*loaded.params);
-    checkpoint::copy_common(*loaded.params, frozen->values);
-    checkpoint::copy_common(*loaded.params, *start.trained);
+    start.base_digest = read_base(recipe, vocabulary, frozen->values, *start.trained);
   }
   draw_factors(recipe, 0, *start.trained);
   if (!recipe.adapter.init.empty()) {

@@ -196,6 +196,12 @@ AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapte
   return adapted;
 }
 
+bool freezes_whole_base(const config::Recipe& recipe) {
+  if (!is_adapted(recipe.adapter) || recipe.train.init.empty()) return false;
+  const ModelSpec model(recipe);
+  return adapted_tensors(model, recipe.adapter).frozen.size() == tensors_of(model).size();
+}
+
 InitialFactor initial_factor(const ModelSpec& model, const AdapterSpec& adapter,
                              const TensorSpec& factor) {
   const bool is_a = factor.name.ends_with(kFactorA);

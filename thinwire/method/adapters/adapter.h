@@ -64,6 +64,10 @@ struct AdaptedTensors {
 // Without an adapter all tensors are trained. An encoder's head always is, as in PEFT.
 AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapter);
 
+// Whether a run with an adapter starts from a model (train.init) of which it trains no tensor, so
+// that the model can be read into the frozen tensors: they are the same, in the same order.
+bool freezes_whole_base(const config::Recipe& recipe);
+
 // How the initial values of a factor are drawn: uniform in [-bound, bound), or normal(0,
 // deviation). Where W exists, A has the bound 1 / sqrt(in) of PEFT (Kaiming's uniform distribution
 // with a = sqrt 5) and B is zero. Where it does not, both have the deviation that gives s B A the

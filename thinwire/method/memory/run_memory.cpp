@@ -3,13 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
@@ -42,6 +45,29 @@ double sums_of(const config::Recipe& recipe, double of_one_worker, int64_t worke
   return of_one_worker + (clusters - 1) * within_sums(recipe, method::tensors_of(recipe));
 }
 
+double largest_bytes(std::span<const TensorSpec> tensors) {
+  double largest = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    largest = std::max(largest, weight_bytes(tensors.subspan(i, 1), WeightFormat::kF32));
+  }
+  return largest;
+}
+
+// While a run reads the model that it starts from: its weights, one tensor in the model's file and,
+// to be rounded, in fp32; and the whole model, where it is not read into the place of the weights.
+double starting_bytes(const config::Recipe& recipe, double window) {
+  if (recipe.train.init.empty()) return 0;
+  const ModelSpec model(recipe);
+  const AdaptedTensors own = adapted_tensors(model, recipe.adapter);
+  const std::vector<TensorSpec> whole = tensors_of(model);
+  const double weights = weight_bytes(own.trained, trained_format(recipe)) +
+                         weight_bytes(own.frozen, recipe.train.weights);
+  const bool in_place = !is_adapted(recipe.adapter) || freezes_whole_base(recipe);
+  const double pieces = recipe.train.weights == WeightFormat::kBf16 ? 2 : 1;
+  return (recipe.train.offload ? window : weights) + pieces * largest_bytes(whole) +
+         (in_place ? 0 : weight_bytes(whole, WeightFormat::kF32));
+}
+
 }  // namespace
 
 std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here) {
@@ -60,6 +86,9 @@ std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t worke
   for (MemoryPart& part : parts) part.bytes *= static_cast<double>(workers_here);
   parts.front().bytes -= static_cast<double>(workers_here - 1) * shared_frozen_bytes(recipe);
   parts.push_back({"sums", sums_of(recipe, one.sums, workers_here)});
+  const double steps = MemoryNeed{"", parts, ""}.total();
+  const double start = starting_bytes(recipe, one.window);
+  if (start > steps) parts.push_back({"start", start - steps});
   return parts;
 }
 

@@ -13,8 +13,9 @@ namespace thinwire::method {
 
 // The need of a process with `workers_here` of the recipe's train.workers: the weights, gradients
 // and state of all of them and, if the CPU computes, their activations and buffers (see memory.h).
-// Memory needed only while a run starts is not counted. The advice names the fields that need most.
-// model.vocab must be set.
+// If a run needs more while it reads the model in train.init (train/initial_parameters.h), the part
+// "start" says how much more. What it takes to merge factors into that model is not counted. The
+// advice names the fields that need most. model.vocab must be set.
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
 
 // The parts of that need alone, which are quicker to compute.
