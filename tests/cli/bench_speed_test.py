@@ -5,9 +5,14 @@ import math
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench"))
+
+from zero_model import write_zero_model  # noqa: E402
 
 BINARY = os.environ["THINWIRE_BINARY"]
 MODEL = ["model.hidden=32", "model.layers=1", "model.heads=2", "train.sequence=16",
@@ -43,13 +48,20 @@ class BenchSpeed(unittest.TestCase):
         thin = ["train.precision=bf16", "train.weights=bf16", "optim.state=8bit", "model.recompute=block",
                 "model.block_inputs=bf16", "optim.bases=8bit", "optim.gradients=projected",
                 "train.update=layer", "optim.clip=0"]
+        base = Path(self.folder.name) / "base"
+        write_zero_model(base, hidden=32, inner=64, layers=1, heads=2, vocab=64)
+        lora = ["adapter.kind=lora", "adapter.rank=4", "llama.intermediate=64", f"train.init={base}"]
         for fields in ([], ["train.precision=bf16"], ["train.update=layer", "optim.clip=0"],
                        ["sync.method=diloco"], ["sync.method=distro"],
                        [*galore, "optim.gradients=projected"],
                        [*galore, "optim.gradients=projected", "train.microbatch=1"],
                        [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"],
                        [*galore, *thin], [*galore, *thin, f"train.offload_dir={self.folder.name}", "train.offload=true"],
-                       ["optim.method=scale", "train.workers=1", *thin[:4]]):
+                       ["optim.method=scale", "train.workers=1", *thin[:4]],
+                       ["adapter.kind=low_rank", "adapter.rank=4"], ["adapter.kind=relora", "adapter.rank=4"],
+                       lora, [*lora, "train.precision=bf16"], [*lora, "train.precision=bf16", "train.weights=bf16"],
+                       [*lora, "train.precision=bf16", "train.weights=bf16", "train.offload=true",
+                        f"train.offload_dir={self.folder.name}"]):
             done = self.speed(*fields, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)
             result = json.loads(done.stdout)

@@ -146,34 +146,54 @@ double parts_named(std::span<const MemoryPart> parts,
   return sum;
 }
 
-// What a worker holds after its steps. The bf16 copy of the weights is the model's.
-std::vector<HeldPart> held_parts(std::span<const MemoryPart> predicted, const tensor::Arena& params,
-                                 const train::StepGradients& gradients, const model::Model& model,
-                                 sync::Strategy& strategy) {
-  const std::span<const uint8_t> own = params.bytes();
-  const auto arena = static_cast<double>(own.size());
+// Of an arena, if it is not in files.
+double bytes_in_memory(const tensor::Arena& arena) {
+  return arena.offload() ? 0 : static_cast<double>(arena.bytes().size());
+}
+
+// Of the copies of weights that the model's products read: those it registered, and that of frozen
+// weights, which it does not.
+double held_copies(const config::Recipe& recipe, const tensor::Arena& params,
+                   const tensor::Arena* frozen) {
   double copy = 0;
   for (size_t tensor = 0; tensor < params.layout().size(); ++tensor) {
     if (params.rounded_tensor(tensor) == nullptr) continue;
     copy += static_cast<double>(sizeof(Bf16)) *
             static_cast<double>(params.layout().specs()[tensor].count());
   }
+  const bool copied = recipe.train.precision == "bf16" && frozen != nullptr &&
+                      frozen->format() == WeightFormat::kF32;
+  return copied ? copy + method::copy_bytes(recipe, frozen->layout().specs()) : copy;
+}
+
+// What a worker holds after its steps. Copies of weights are the model's.
+std::vector<HeldPart> held_parts(const config::Recipe& recipe,
+                                 const train::StartingWeights& weights,
+                                 const train::StepGradients& gradients, const model::Model& model,
+                                 sync::Strategy& strategy) {
+  const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
+  const tensor::Arena& params = *weights.trained;
+  const tensor::Arena* const frozen = weights.frozen ? &weights.frozen->values : nullptr;
+  const std::span<const uint8_t> own = std::as_const(params).bytes();
+  const double copies = held_copies(recipe, params, frozen);
+  const double in_arenas =
+      bytes_in_memory(params) + (frozen == nullptr ? 0 : bytes_in_memory(*frozen));
   const auto in_files =
       params.offload() ? static_cast<double>(params.offload()->traffic().resident) : 0;
   const tensor::Arena* const shared = strategy.shared();
-  double state = shared == nullptr || shared->offload() ? 0 : arena;
+  double state = shared == nullptr || shared->offload() ? 0 : static_cast<double>(own.size());
   for (const StateTensor& part : strategy.state()) {
     // The worker's own weights are those of the model.
     if (part.bytes.data() != own.data() && !is_offloaded(part.bytes.data()))
       state += static_cast<double>(part.bytes.size());
   }
   return {
-      {"weights", parts_named(predicted, {"weights"}), (params.offload() ? 0 : arena) + copy},
+      {"weights", parts_named(predicted, {"weights"}), in_arenas + copies},
       {"window of files", parts_named(predicted, {"window of files"}), in_files},
       {"gradients", parts_named(predicted, {"gradients"}), static_cast<double>(gradients.bytes())},
       {"optimizer and method", parts_named(predicted, {"optimizer and method"}), state},
       {"passes", parts_named(predicted, {"activations", "logits", "buffers of threads"}),
-       static_cast<double>(model.activation_bytes()) - copy}};
+       static_cast<double>(model.activation_bytes()) - copies}};
 }
 
 // Makes the recipe one for a single worker with `rows` rows per step.
@@ -273,9 +293,9 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   if (!placement) {
     result.parts = mean_parts(recipe, result, per_step(timed.before, model->times(), options.steps),
                               timed.updating / static_cast<double>(options.steps));
-    const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
-    result.memory = held_parts(predicted, params, gradients, *model, *strategy);
-    result.predicted_bytes = MemoryNeed{"", predicted, ""}.total() + double(program_bytes);
+    result.memory = held_parts(recipe, weights, gradients, *model, *strategy);
+    result.predicted_bytes = MemoryNeed{"", method::memory_parts(recipe, 1), ""}.total() +
+                             static_cast<double>(program_bytes);
   }
   result.peak_bytes = peak_memory_bytes();
   return result;
