@@ -157,6 +157,18 @@ TEST(InitialParameters, AreGivenToEveryWorkerAndThenFreed) {
   EXPECT_EQ(second.all().data(), memory);
 }
 
+TEST(InitialParameters, GiveFrozenWeightsThatAreChangedToEveryWorkerOnce) {
+  auto values = std::make_shared<train::FrozenWeights>(
+      std::vector<TensorSpec>{{"w", {20}, TensorRole::kMatrix, 0}}, WeightFormat::kF32, nullptr);
+  const train::FrozenWeights* const memory = values.get();
+  values->values.all()[12] = 6;
+  train::InitialParameters initial(nullptr, 2, std::move(values));
+  const auto first = initial.take_frozen(), second = initial.take_frozen();
+  EXPECT_NE(first.get(), memory);
+  EXPECT_EQ(second.get(), memory);
+  EXPECT_EQ(std::as_const(first->values).all()[12], 6);
+}
+
 TEST_F(Train, FolderThatHoldsSomethingElseIsLeftAlone) {
   write_file(folder_ / "run" / "thesis.txt", "precious");
   const std::string message =

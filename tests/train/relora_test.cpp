@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -49,7 +50,7 @@ class ReloraMerge : public testing::Test {
 };
 
 TEST_F(ReloraMerge, HappensOnlyWhenItIsDue) {
-  Relora relora(recipe_, *start_.frozen, params_);
+  Relora relora(recipe_, std::make_shared<FrozenWeights>(*start_.frozen), params_);
   const std::vector<float> before(params_.all().begin(), params_.all().end());
   EXPECT_FALSE(relora.after_step(4, {}, threads_));
   EXPECT_FALSE(relora.after_step(20, {}, threads_));
@@ -57,7 +58,7 @@ TEST_F(ReloraMerge, HappensOnlyWhenItIsDue) {
 }
 
 TEST_F(ReloraMerge, KeepsTheWeightsThatTheModelComputesWith) {
-  Relora relora(recipe_, *start_.frozen, params_);
+  Relora relora(recipe_, std::make_shared<FrozenWeights>(*start_.frozen), params_);
   tensor::Arena expected(start_.frozen->layout);
   checkpoint::copy_common(start_.frozen->values, expected);
   checkpoint::add_adapter(params_, recipe_.adapter, expected, threads_);
@@ -71,7 +72,7 @@ TEST_F(ReloraMerge, KeepsTheWeightsThatTheModelComputesWith) {
 }
 
 TEST_F(ReloraMerge, DrawsNewFactorsAndLeavesWholeTensorsAlone) {
-  Relora relora(recipe_, *start_.frozen, params_);
+  Relora relora(recipe_, std::make_shared<FrozenWeights>(*start_.frozen), params_);
   const size_t a = 1, b = 2, norm = layout_.find("model.norm.weight");
   const std::vector<float> scales(params_.tensor(norm).begin(), params_.tensor(norm).end());
   ASSERT_TRUE(relora.after_step(5, {}, threads_));
@@ -84,7 +85,7 @@ TEST_F(ReloraMerge, DrawsNewFactorsAndLeavesWholeTensorsAlone) {
 }
 
 TEST_F(ReloraMerge, ResetsMostOfTheStateOfFactorsOnly) {
-  Relora relora(recipe_, *start_.frozen, params_);
+  Relora relora(recipe_, std::make_shared<FrozenWeights>(*start_.frozen), params_);
   const std::vector<float> before = moments_;
   const std::vector<StateTensor> state = {{"adamw.m", moments_}};
   ASSERT_TRUE(relora.after_step(5, state, threads_));

@@ -25,6 +25,7 @@
 #include "thinwire/launch/ranks.h"
 #include "thinwire/launch/run_workers.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/memory/run_memory.h"
@@ -318,7 +319,9 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   ThreadPool threads(1);
   const uint64_t first_digest =
       train::bytes_digest(std::as_const(*from.weights.trained).bytes(), threads);
-  train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here);
+  const bool merges = method::find_adapter(recipe.adapter.kind).merges;
+  train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here,
+                                          merges ? std::move(from.weights.frozen) : nullptr);
   const train::RunContext context{recipe,
                                   layout,
                                   shared_initial,

@@ -203,4 +203,11 @@ tensor::Arena InitialParameters::take() {
   return copy;
 }
 
+std::shared_ptr<FrozenWeights> InitialParameters::take_frozen() {
+  if (frozen_left_.load() == 1) return std::move(frozen_);
+  auto copy = std::make_shared<FrozenWeights>(*frozen_);
+  if (frozen_left_.fetch_sub(1) == 1) frozen_.reset();
+  return copy;
+}
+
 }  // namespace thinwire::train

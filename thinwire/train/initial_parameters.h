@@ -40,7 +40,7 @@ struct FrozenWeights {
 struct StartingWeights {
   std::shared_ptr<tensor::Arena> trained;
   // Shared by the workers of a process; null if all tensors are trained.
-  std::shared_ptr<const FrozenWeights> frozen;
+  std::shared_ptr<FrozenWeights> frozen;
   // Of the model that train.init names, for runs with lora (checkpoint/adapter_base.h).
   uint64_t base_digest = 0;
 };
@@ -57,16 +57,25 @@ void draw_factors(const config::Recipe& recipe, uint64_t draw, tensor::Arena& tr
 // The parameters with which the workers of a process begin.
 class InitialParameters {
  public:
-  InitialParameters(std::shared_ptr<tensor::Arena> values, int workers)
-      : values_(std::move(values)), left_(workers) {}
+  // frozen: those that every worker changes for itself (relora); null: none.
+  InitialParameters(std::shared_ptr<tensor::Arena> values, int workers,
+                    std::shared_ptr<FrozenWeights> frozen = {})
+      : values_(std::move(values)),
+        left_(workers),
+        frozen_(std::move(frozen)),
+        frozen_left_(workers) {}
 
   // Each worker calls this once, on its own thread. It gets a copy or, if all others have theirs,
   // the values themselves: a process with one worker never holds its parameters twice.
   tensor::Arena take();
+  // The same for the frozen weights, if there are any.
+  std::shared_ptr<FrozenWeights> take_frozen();
 
  private:
   std::shared_ptr<tensor::Arena> values_;
   std::atomic<int> left_;
+  std::shared_ptr<FrozenWeights> frozen_;
+  std::atomic<int> frozen_left_;
 };
 
 }  // namespace thinwire::train

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 #include "thinwire/checkpoint/adapter_weights.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -23,17 +24,18 @@ void reset_smallest(std::span<float> values, double share) {
   }
 }
 
-Relora::Relora(const config::Recipe& recipe, const FrozenWeights& base, tensor::Arena& params)
-    : recipe_(recipe), base_(base), params_(params) {}
+Relora::Relora(const config::Recipe& recipe, std::shared_ptr<FrozenWeights> base,
+               tensor::Arena& params)
+    : recipe_(recipe), base_(std::move(base)), params_(params) {}
 
 std::vector<StateTensor> Relora::state() {
-  return {{checkpoint::kMergedBase, base_.values.all(), Agreement::kConsensus}};
+  return {{checkpoint::kMergedBase, base_->values.all(), Agreement::kConsensus}};
 }
 
 bool Relora::after_step(int64_t completed, std::span<const StateTensor> optimizer,
                         ThreadPool& threads) {
   if (!method::merges_after(recipe_, completed)) return false;
-  checkpoint::add_adapter(params_, recipe_.adapter, base_.values, threads);
+  checkpoint::add_adapter(params_, recipe_.adapter, base_->values, threads);
   draw_factors(recipe_, static_cast<uint64_t>(completed), params_);
   const tensor::Layout& layout = params_.layout();
   for (const StateTensor& part : optimizer) {

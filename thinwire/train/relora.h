@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -23,10 +24,10 @@ void reset_smallest(std::span<float> values, double share);
 // same bits.
 class Relora {
  public:
-  // Begins with a copy of `base`. The recipe and params must outlive it.
-  Relora(const config::Recipe& recipe, const FrozenWeights& base, tensor::Arena& params);
+  // Merges into `base`, which nobody else uses. The recipe and params must outlive it.
+  Relora(const config::Recipe& recipe, std::shared_ptr<FrozenWeights> base, tensor::Arena& params);
 
-  const tensor::Arena& base() const { return base_.values; }
+  const tensor::Arena& base() const { return base_->values; }
   // The frozen tensors, which all replicas agree on. The span stays valid.
   std::vector<StateTensor> state();
 
@@ -37,7 +38,7 @@ class Relora {
 
  private:
   const config::Recipe& recipe_;
-  FrozenWeights base_;
+  const std::shared_ptr<FrozenWeights> base_;
   tensor::Arena& params_;
 };
 

@@ -44,7 +44,7 @@ struct WaitsEnd {
 
 std::unique_ptr<Relora> make_relora(const RunContext& context, tensor::Arena& params) {
   if (!method::find_adapter(context.recipe.adapter.kind).merges) return nullptr;
-  return std::make_unique<Relora>(context.recipe, *context.frozen, params);
+  return std::make_unique<Relora>(context.recipe, context.initial.take_frozen(), params);
 }
 
 NamedValues view(const tensor::Arena& weights) {

@@ -60,8 +60,9 @@ struct RunContext {
   // Consensus state, by name, that goes with `initial` where a run of many hosts is joined after
   // first_step steps; null: none.
   const std::map<std::string, std::vector<float>>* consensus = nullptr;
-  std::shared_ptr<const FrozenWeights> frozen = {};  // null: all tensors are trained
-  std::span<const RunTask> tasks = {};               // that evaluations score as well
+  // Null: all tensors are trained, or each worker has frozen ones of its own, from `initial`.
+  std::shared_ptr<const FrozenWeights> frozen = {};
+  std::span<const RunTask> tasks = {};  // that evaluations score as well
   std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
   std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
   method::RunKind kind = method::RunKind::kJob;
