@@ -372,6 +372,26 @@ TEST_P(AllCommunicators, ReduceFailsWhenAMemberLeaves) {
   });
 }
 
+TEST_P(AllCommunicators, WhoHasLeftIsToldSoAlsoWhenTheOthersHaveFinished) {
+  auto communicators = make_communicators(2);
+  communicators[1]->leave();
+  std::vector<float> values(10, 1.0f);
+  for (const auto& communicator : communicators) {
+    communicator->start_all_reduce(key_of(0), values, kF32);
+    communicator->start_all_gather(key_of(1), Bytes{1});
+  }
+  std::vector<float> sum(10);
+  EXPECT_FALSE(communicators[0]->wait_all_reduce(key_of(0), sum, kPatience).has_value());
+  EXPECT_TRUE(communicators[0]->wait_all_gather(key_of(1), kPatience).has_value());
+  const auto left = communicators[1]->wait_all_reduce(key_of(0), sum, kPatience);
+  ASSERT_FALSE(left.has_value());
+  EXPECT_EQ(left.error().kind, FailureKind::kLostPeer);
+  const auto list = communicators[1]->wait_all_gather(key_of(1), kPatience);
+  if (!list) {  // with a hub of its own it has closed its round alone
+    EXPECT_EQ(list.error().kind, FailureKind::kLostPeer);
+  }
+}
+
 TEST_P(AllCommunicators, SilentMemberIsADeadlineNotAHang) {
   auto communicators = make_communicators(2);
   communicators[0]->start_all_gather(key_of(0), Bytes{1});

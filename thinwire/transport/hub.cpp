@@ -37,6 +37,11 @@ uint64_t Hub::group(const std::vector<int>& members) {
   return rendezvous_.group(members);
 }
 
+tl::unexpected<Failure> Hub::unknown_operation(int member, const char* name) const {
+  if (rendezvous_.present(member)) throw Error(fmt::format("wait_{0} without start_{0}", name));
+  return tl::unexpected(Failure{FailureKind::kLostPeer, "this worker left the run"});
+}
+
 void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
                 const Contributors& from) {
   const std::lock_guard lock(mutex_);
@@ -59,7 +64,7 @@ Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key
   const Deadline deadline(timeout_s);
   Lock lock(mutex_);
   const Operation operation{group, key};
-  if (!rendezvous_.offered(operation)) throw Error("wait_all_gather without start_all_gather");
+  if (!rendezvous_.offered(operation)) return unknown_operation(member, "all_gather");
   auto failure = wait(lock, deadline, [&] { return rendezvous_.closed(operation); });
   if (!failure) {
     failure = wait_for_carrier(lock, deadline, Collective::kAllGather, operation, member);
@@ -93,7 +98,7 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
   Lock lock(mutex_);
   const Operation operation{group, key};
   const std::shared_ptr<ChunkedSum> sum = rendezvous_.sum(operation);
-  if (sum == nullptr) throw Error("wait_all_reduce without start_all_reduce");
+  if (sum == nullptr) return unknown_operation(member, "all_reduce");
   auto failure = form(lock, deadline, operation, sum);
   if (!failure) {
     failure = wait_for_carrier(lock, deadline, Collective::kAllReduce, operation, member);

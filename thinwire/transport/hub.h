@@ -72,6 +72,9 @@ class Hub {
   void wait_for_readers(Lock& lock, const ChunkedSum& sum);
   void finish_gather(const Operation& operation, int member);
   void finish_sum(const Operation& operation, int member);
+  // What a member waits for that nobody knows: after it left, the others may have finished it;
+  // before, it is misuse.
+  tl::unexpected<Failure> unknown_operation(int member, const char* name) const;
 
   const std::shared_ptr<Carrier> carrier_;
 };
