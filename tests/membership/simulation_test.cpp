@@ -8,13 +8,19 @@ namespace thinwire::membership {
 namespace {
 
 constexpr uint64_t kSchedules = tests::kSanitized ? 40 : 400;
+constexpr uint64_t kParts = 8;
 
-TEST(Simulation, EveryScheduleOfFaultsEndsWell) {
-  for (uint64_t seed = 0; seed < kSchedules; ++seed) {
+// In parts, none of which takes long on a slow machine.
+class EverySchedule : public testing::TestWithParam<uint64_t> {};
+
+TEST_P(EverySchedule, OfFaultsEndsWell) {
+  for (uint64_t seed = GetParam(); seed < kSchedules; seed += kParts) {
     const Outcome outcome = Simulation(seed).run();
     ASSERT_EQ(outcome.violation, "") << "seed " << seed;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Simulation, EverySchedule, testing::Range(uint64_t{0}, kParts));
 
 // Schedules that failed once, beyond those of the unit run: kept with it.
 TEST(Simulation, WhatFailedOnceEndsWell) {
