@@ -20,9 +20,17 @@ using testing::Contains;
 using testing::IsEmpty;
 using testing::Not;
 
-const std::vector<std::string> kRecipe = {
-    "model.vocab=4096", "model.hidden=256",   "model.layers=4", "model.heads=4",
-    "train.batch=8",    "train.sequence=128", "train.workers=1"};
+std::vector<std::string> recipe_of(int rows, int tokens) {
+  return {"model.vocab=4096",
+          "model.hidden=256",
+          "model.layers=4",
+          "model.heads=4",
+          "train.workers=1",
+          fmt::format("train.batch={}", rows),
+          fmt::format("train.sequence={}", tokens)};
+}
+
+const std::vector<std::string> kRecipe = recipe_of(8, 128);
 constexpr double kProgram = 3e7;
 
 // For all tests that only look at them: there are many.
@@ -33,9 +41,8 @@ const std::vector<MemoryChoice>& choices_of_the_recipe() {
 
 // With fields of a test's own. One row of one token cannot be cut, so there are fewer choices.
 std::vector<MemoryChoice> choices(std::vector<std::string> more) {
-  more.insert(more.end(),
-              {"model.vocab=4096", "model.hidden=256", "model.layers=4", "model.heads=4",
-               "train.batch=1", "train.sequence=1", "train.workers=1"});
+  const std::vector<std::string> recipe = recipe_of(1, 1);
+  more.insert(more.begin(), recipe.begin(), recipe.end());
   return memory_choices({}, more, kProgram);
 }
 

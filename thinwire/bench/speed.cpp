@@ -168,10 +168,10 @@ double held_copies(const config::Recipe& recipe, const tensor::Arena& params,
 
 // What a worker holds after its steps. Copies of weights are the model's.
 std::vector<HeldPart> held_parts(const config::Recipe& recipe,
+                                 std::span<const MemoryPart> predicted,
                                  const train::StartingWeights& weights,
                                  const train::StepGradients& gradients, const model::Model& model,
                                  sync::Strategy& strategy) {
-  const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
   const tensor::Arena& params = *weights.trained;
   const tensor::Arena* const frozen = weights.frozen ? &weights.frozen->values : nullptr;
   const std::span<const uint8_t> own = std::as_const(params).bytes();
@@ -293,9 +293,10 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   if (!placement) {
     result.parts = mean_parts(recipe, result, per_step(timed.before, model->times(), options.steps),
                               timed.updating / static_cast<double>(options.steps));
-    result.memory = held_parts(recipe, weights, gradients, *model, *strategy);
-    result.predicted_bytes = MemoryNeed{"", method::memory_parts(recipe, 1), ""}.total() +
-                             static_cast<double>(program_bytes);
+    const std::vector<MemoryPart> predicted = method::memory_parts(recipe, 1);
+    result.memory = held_parts(recipe, predicted, weights, gradients, *model, *strategy);
+    result.predicted_bytes =
+        MemoryNeed{"", predicted, ""}.total() + static_cast<double>(program_bytes);
   }
   result.peak_bytes = peak_memory_bytes();
   return result;
