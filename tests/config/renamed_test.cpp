@@ -136,7 +136,7 @@ TEST(RecipeRenames, TakeNoNameThatIsInUse) {
     Fields fields;
     section->describe(fields);
     for (const Field& field : fields.all()) {
-      const std::string key = table + "." + field.name;
+      const std::string key = key_of(table, field);
       EXPECT_EQ(recipe_renames().present_key(key), key);
     }
   }

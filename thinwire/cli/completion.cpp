@@ -100,7 +100,7 @@ std::vector<RecipeField> recipe_fields() {
     config::Fields fields;
     section->describe(fields);
     for (const config::Field& field : fields.all()) {
-      all.push_back({table + "." + field.name, field.choices});
+      all.push_back({config::key_of(table, field), field.choices});
       if (all.back().key == "sync.method") all.back().choices = methods;
       if (all.back().key == "optim.method") all.back().choices = optimizers;
       if (all.back().key == "model.architecture") all.back().choices = architectures;

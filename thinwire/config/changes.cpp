@@ -13,7 +13,7 @@ void visit_fields(Recipe& one, Recipe& other, const FieldPair& visit) {
     other_sections[s].second->describe(other_fields);
     for (size_t i = 0; i < fields.all().size(); ++i) {
       const Field& field = fields.all()[i];
-      visit(sections[s].first + "." + field.name, field, other_fields.all()[i]);
+      visit(key_of(sections[s].first, field), field, other_fields.all()[i]);
     }
   }
 }

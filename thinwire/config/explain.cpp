@@ -25,7 +25,7 @@ void append_wrapped(std::string& out, std::string_view indent, std::string_view 
 
 void append_field(std::string& out, const Field& field) {
   StringList facts = {type_name(field)};
-  if (!field.unit.empty()) facts.push_back("in " + field.unit);
+  if (!field.unit.empty()) facts.push_back(fmt::format("in {}", field.unit));
   facts.push_back("default " + print_value(field));
   const std::string range = range_phrase(field);
   if (!range.empty()) facts.push_back(range);
@@ -46,7 +46,7 @@ class Explainer {
     section.describe(fields);
     std::string block;
     for (const Field& field : fields.all()) {
-      const std::string name = table + "." + field.name;
+      const std::string name = key_of(table, field);
       known_.push_back(name);
       if (!what_.empty() && what_ != table && what_ != name && what_ != field.name) continue;
       append_field(block, field);

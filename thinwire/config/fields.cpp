@@ -1,5 +1,7 @@
 #include "thinwire/config/fields.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 namespace thinwire::config {
@@ -7,60 +9,64 @@ namespace {
 
 double limit(int64_t value) { return value == kNoLimit ? kInfinity : static_cast<double>(value); }
 
-Field field_of(std::string name, FieldTarget target, std::string unit, std::string sentence) {
+Field field_of(const char* name, FieldTarget target, const char* unit, const char* sentence) {
   Field field;
-  field.name = std::move(name);
+  field.name = name;
   field.target = target;
-  field.unit = std::move(unit);
-  field.sentence = std::move(sentence);
+  field.unit = unit;
+  field.sentence = sentence;
   return field;
 }
 
 }  // namespace
 
-void Fields::integer(std::string name, int64_t& value, std::string unit, int64_t min, int64_t max,
-                     std::string sentence) {
-  Field field = field_of(std::move(name), &value, std::move(unit), std::move(sentence));
+std::string key_of(std::string_view table, const Field& field) {
+  return fmt::format("{}.{}", table, field.name);
+}
+
+void Fields::integer(const char* name, int64_t& value, const char* unit, int64_t min, int64_t max,
+                     const char* sentence) {
+  Field field = field_of(name, &value, unit, sentence);
   field.min = limit(min);
   field.max = limit(max);
   fields_.push_back(std::move(field));
 }
 
-void Fields::number(std::string name, double& value, std::string unit, double min, double max,
-                    std::string sentence) {
-  Field field = field_of(std::move(name), &value, std::move(unit), std::move(sentence));
+void Fields::number(const char* name, double& value, const char* unit, double min, double max,
+                    const char* sentence) {
+  Field field = field_of(name, &value, unit, sentence);
   field.min = min;
   field.max = max;
   fields_.push_back(std::move(field));
 }
 
-void Fields::number_above(std::string name, double& value, std::string unit, double min, double max,
-                          std::string sentence) {
-  number(std::move(name), value, std::move(unit), min, max, std::move(sentence));
+void Fields::number_above(const char* name, double& value, const char* unit, double min, double max,
+                          const char* sentence) {
+  number(name, value, unit, min, max, sentence);
   fields_.back().min_open = true;
 }
 
-void Fields::flag(std::string name, bool& value, std::string sentence) {
-  fields_.push_back(field_of(std::move(name), &value, "", std::move(sentence)));
+void Fields::flag(const char* name, bool& value, const char* sentence) {
+  fields_.push_back(field_of(name, &value, "", sentence));
 }
 
-void Fields::text(std::string name, std::string& value, std::string sentence) {
-  fields_.push_back(field_of(std::move(name), &value, "", std::move(sentence)));
+void Fields::text(const char* name, std::string& value, const char* sentence) {
+  fields_.push_back(field_of(name, &value, "", sentence));
 }
 
-void Fields::choice(std::string name, std::string& value, StringList choices,
-                    std::string sentence) {
-  fields_.push_back(field_of(std::move(name), &value, "", std::move(sentence)));
+void Fields::choice(const char* name, std::string& value, StringList choices,
+                    const char* sentence) {
+  fields_.push_back(field_of(name, &value, "", sentence));
   fields_.back().choices = std::move(choices);
 }
 
-void Fields::named(std::string name, NamedTarget value, StringList choices, std::string sentence) {
-  fields_.push_back(field_of(std::move(name), value, "", std::move(sentence)));
+void Fields::named(const char* name, NamedTarget value, StringList choices, const char* sentence) {
+  fields_.push_back(field_of(name, value, "", sentence));
   fields_.back().choices = std::move(choices);
 }
 
-void Fields::list(std::string name, StringList& value, std::string sentence) {
-  fields_.push_back(field_of(std::move(name), &value, "", std::move(sentence)));
+void Fields::list(const char* name, StringList& value, const char* sentence) {
+  fields_.push_back(field_of(name, &value, "", sentence));
 }
 
 }  // namespace thinwire::config

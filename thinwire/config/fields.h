@@ -38,34 +38,38 @@ struct NamedTarget {
 // The variable that holds a field's value.
 using FieldTarget = std::variant<int64_t*, double*, bool*, std::string*, StringList*, NamedTarget>;
 
+// Its texts are literals, because recipes are described often and copies would take most of the
+// time.
 struct Field {
-  std::string name;
+  std::string_view name;
   FieldTarget target;
-  std::string unit;      // "steps", "rows", "bit/s", ...; empty if it has none
-  std::string sentence;  // what it means, one sentence
+  std::string_view unit;      // "steps", "rows", "bit/s", ...; empty if it has none
+  std::string_view sentence;  // what it means, one sentence
   double min = -kInfinity;
   double max = kInfinity;
   bool min_open = false;  // the value must be greater than min, not equal
   StringList choices;     // allowed texts; empty: any
 };
 
+// "table.name".
+std::string key_of(std::string_view table, const Field& field);
+
 // Collects the fields of one section. Ranges are inclusive.
 class Fields {
  public:
-  void integer(std::string name, int64_t& value, std::string unit, int64_t min, int64_t max,
-               std::string sentence);
-  void number(std::string name, double& value, std::string unit, double min, double max,
-              std::string sentence);
+  void integer(const char* name, int64_t& value, const char* unit, int64_t min, int64_t max,
+               const char* sentence);
+  void number(const char* name, double& value, const char* unit, double min, double max,
+              const char* sentence);
   // As number, but the value must be greater than min.
-  void number_above(std::string name, double& value, std::string unit, double min, double max,
-                    std::string sentence);
-  void flag(std::string name, bool& value, std::string sentence);
-  void text(std::string name, std::string& value, std::string sentence);
-  void choice(std::string name, std::string& value, StringList choices, std::string sentence);
+  void number_above(const char* name, double& value, const char* unit, double min, double max,
+                    const char* sentence);
+  void flag(const char* name, bool& value, const char* sentence);
+  void text(const char* name, std::string& value, const char* sentence);
+  void choice(const char* name, std::string& value, StringList choices, const char* sentence);
   // A value of an enumeration of which only `choices` are allowed, listed in this order.
   template <Named E>
-  void choice(const std::string& name, E& value, std::initializer_list<E> choices,
-              const std::string& sentence) {
+  void choice(const char* name, E& value, std::initializer_list<E> choices, const char* sentence) {
     StringList allowed;
     for (const E choice : choices) allowed.emplace_back(name_of(choice));
     named(name, {reinterpret_cast<uint8_t*>(&value), names_of(value)}, std::move(allowed),
@@ -73,17 +77,17 @@ class Fields {
   }
   // The same, with all values allowed.
   template <Named E>
-  void choice(const std::string& name, E& value, const std::string& sentence) {
+  void choice(const char* name, E& value, const char* sentence) {
     const std::span<const std::string_view> names = names_of(value);
     named(name, {reinterpret_cast<uint8_t*>(&value), names}, StringList(names.begin(), names.end()),
           sentence);
   }
-  void list(std::string name, StringList& value, std::string sentence);
+  void list(const char* name, StringList& value, const char* sentence);
 
   const std::vector<Field>& all() const { return fields_; }
 
  private:
-  void named(std::string name, NamedTarget value, StringList choices, std::string sentence);
+  void named(const char* name, NamedTarget value, StringList choices, const char* sentence);
 
   std::vector<Field> fields_;
 };

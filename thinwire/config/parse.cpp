@@ -74,7 +74,7 @@ void at_place(std::string_view place, const Body& body) {
 [[noreturn]] void throw_unknown_field(const std::vector<Table>& tables, const Table& table,
                                       std::string_view name) {
   StringList known;
-  for (const Field& field : table.fields) known.push_back(field.name);
+  for (const Field& field : table.fields) known.emplace_back(field.name);
   std::string hint = nearest_name(name, known);
   for (const Table& other : tables) {
     if (hint.empty() && other.find(name) != nullptr)

@@ -64,7 +64,7 @@ StringList first_order(const Renames& renames, Recipe recipe) {
     Fields fields;
     section->describe(fields);
     for (const Field& field : fields.all()) {
-      all.push_back(renames.first_key(table + "." + field.name));
+      all.push_back(renames.first_key(key_of(table, field)));
     }
   }
   const auto rank = [&](const std::string& key) {

@@ -75,7 +75,7 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
   constexpr std::array<std::string_view, 4> kCommon = {"architecture", "init_std", "recompute",
                                                        "block_inputs"};
   const Architecture& architecture = find_architecture(model.architecture);
-  const auto has = [](std::span<const std::string_view> names, const std::string& name) {
+  const auto has = [](std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
   };
   config::Fields fields;
@@ -85,7 +85,8 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
         has(architecture.arithmetic_fields, field.name)) {
       continue;
     }
-    rules.push_back({"model." + field.name, "model.architecture is " + model.architecture});
+    rules.push_back(
+        {config::key_of("model", field), "model.architecture is " + model.architecture});
   }
   for (const Architecture* other : all_architectures()) {
     if (other == &architecture) continue;

@@ -113,7 +113,7 @@ void visit_integers(config::Recipe& recipe, const Visit& visit) {
     section->describe(fields);
     for (const config::Field& field : fields.all()) {
       if (const auto* value = std::get_if<int64_t*>(&field.target)) {
-        visit(table + "." + field.name, **value);
+        visit(config::key_of(table, field), **value);
       }
     }
   }
