@@ -1,4 +1,4 @@
-"""thinwire bench machine: the limits of this machine."""
+"""thinwire bench machine: the limits of this machine; the instructions that it uses."""
 
 import json
 import os
@@ -9,6 +9,23 @@ BINARY = os.environ["THINWIRE_BINARY"]
 
 
 class BenchMachine(unittest.TestCase):
+    def set_used(self, *limit):
+        done = subprocess.run([BINARY, *limit, "--version"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout.splitlines()[-1].removeprefix("instruction set").strip()
+
+    def test_uses_no_newer_instructions_than_it_is_told(self):
+        if not self.set_used().startswith(("AVX-512", "AVX3", "AVX2")):
+            self.skipTest(f"this processor has only {self.set_used()}")
+        self.assertEqual(self.set_used("--instructions", "avx2"), "AVX2")
+        self.assertNotIn("bf16", self.set_used("--instructions", "avx512"))
+
+    def test_refuses_other_instructions(self):
+        done = subprocess.run([BINARY, "--instructions", "mmx", "--version"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("instructions must be one of avx2, avx512, got \"mmx\"", done.stderr)
+
     def machine(self, *arguments):
         done = subprocess.run([BINARY, "bench", "machine", "--seconds", "0.01", *arguments],
                               capture_output=True, text=True)

@@ -18,6 +18,7 @@
 #include "thinwire/cli/output.h"
 #include "thinwire/cli/refusal.h"
 #include "thinwire/cli/version.h"
+#include "thinwire/tensor/products/instruction_set.h"
 
 namespace thinwire::cli {
 namespace {
@@ -60,6 +61,10 @@ int run_program(int argc, const char* const* argv) {
       "that\ninterrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).");
   app.require_subcommand(1);
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the size limit becomes a failed write
+  app.add_option_function<std::string>("--instructions", tensor::limit_instructions,
+                                       "Compute with no newer instructions than these, as an older "
+                                       "processor would: avx2 or avx512 (without bf16 and AMX)")
+      ->type_name("SET");
   app.set_version_flag("--version", version_text,
                        "Print version, commit, and what it was built with");
   try {

@@ -2,14 +2,11 @@
 
 #include <type_traits>
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
-
 #include "thinwire/tensor/products/gemm_packed.h"
 #include "thinwire/tensor/products/gemm_tiled.h"
 #include "thinwire/tensor/products/gemm_torch.h"
 #include "thinwire/tensor/products/gemm_widened.h"
+#include "thinwire/tensor/products/instruction_set.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -41,19 +38,8 @@ bool is_large(int64_t m, int64_t n, int64_t k) {
   return m >= kRows && m * n * k >= kProducts;
 }
 
-// Whether the CPU multiplies tiles of bf16 (AMX-BF16).
-bool has_amx() {
-#if defined(__x86_64__)
-  constexpr unsigned kFeatures = 7, kAmxBf16 = 1u << 22;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(kFeatures, 0, &a, &b, &c, &d) != 0 && (d & kAmxBf16) != 0;
-#else
-  return false;
-#endif
-}
-
 Bf16Kernel first_bf16_kernel() {
-  if (has_amx() && has_bf16_kernel(Bf16Kernel::kOneDnn)) return Bf16Kernel::kOneDnn;
+  if (has_amx_bf16() && has_bf16_kernel(Bf16Kernel::kOneDnn)) return Bf16Kernel::kOneDnn;
   for (const auto kernel : {Bf16Kernel::kAvx512, Bf16Kernel::kOneDnn, Bf16Kernel::kWidened}) {
     if (has_bf16_kernel(kernel)) return kernel;
   }

@@ -14,6 +14,7 @@
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm_packed.h"
 #include "thinwire/tensor/products/gemm_torch.h"
+#include "thinwire/tensor/products/instruction_set.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -87,12 +88,8 @@ void gemm_onednn(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
 }
 
 const Bf16Tiles* onednn_tiles() {
-#if defined(__x86_64__)
-  static const bool found = __builtin_cpu_supports("avx512bf16") && multiplies_one_block();
+  static const bool found = has_avx512_bf16() && multiplies_one_block();
   return found ? &kOneDnn : nullptr;
-#else
-  return nullptr;
-#endif
 }
 
 }  // namespace thinwire::tensor

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <utility>
 
+#include "thinwire/tensor/products/instruction_set.h"
+
 #define THINWIRE_TARGET [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 #endif
 
@@ -141,17 +143,10 @@ void release() {}
 constexpr Tiles<float> kFp32 = {multiply<float, float>, release};
 constexpr Bf16Tiles kBf16 = {{multiply<Bf16, float>, release}, multiply<Bf16, Bf16>};
 
-bool has_instructions() {
-  static const bool found = __builtin_cpu_supports("avx512bf16") &&
-                            __builtin_cpu_supports("avx512bw") &&
-                            __builtin_cpu_supports("avx512vl");
-  return found;
-}
-
 }  // namespace
 
-const Tiles<float>* avx512_fp32_tiles() { return has_instructions() ? &kFp32 : nullptr; }
-const Bf16Tiles* avx512_bf16_tiles() { return has_instructions() ? &kBf16 : nullptr; }
+const Tiles<float>* avx512_fp32_tiles() { return has_avx512_bf16() ? &kFp32 : nullptr; }
+const Bf16Tiles* avx512_bf16_tiles() { return has_avx512_bf16() ? &kBf16 : nullptr; }
 
 #else
 
