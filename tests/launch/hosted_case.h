@@ -26,10 +26,10 @@ class HostedCase : public testing::TestWithParam<Variant> {
     prepare_tiny_corpus(folder_);
   }
   // Prepares the run; false if members on many hosts cannot train it.
-  bool prepare(int64_t steps, double timeout_s = kPatient, int workers = 2) {
-    std::vector<std::string> fields = {"eval.every=0",
-                                       "sync.timeout_s=" + std::to_string(timeout_s),
-                                       "train.steps=" + std::to_string(steps)};
+  bool prepare(int64_t steps, double timeout_s = kPatient, int workers = 2,
+               std::vector<std::string> fields = {}) {
+    fields.insert(fields.end(), {"eval.every=0", "sync.timeout_s=" + std::to_string(timeout_s),
+                                 "train.steps=" + std::to_string(steps)});
     const std::string method(GetParam().method->name);
     if (GetParam().method->local_updates) fields.push_back(method + ".sync_every=6");
     recipe_ = variant_recipe(GetParam(), folder_, fields, workers);

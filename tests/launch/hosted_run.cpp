@@ -108,6 +108,9 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
     const std::lock_guard lock(mutex_);
     for (const Commit& commit : record.closing->commits) {
       committed_.insert(committed_.end(), commit.contributions.begin(), commit.contributions.end());
+      counted_late_ += static_cast<size_t>(std::ranges::count_if(
+          commit.contributions,
+          [&](const Contribution& one) { return one.round < commit.operation.round; }));
     }
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
@@ -272,6 +275,11 @@ void HostedRun::wait_until_caught_up(int member) {
 
 int HostedRun::id_of(int number) {
   return host_->state().find(participant(number).signer->key()).value();
+}
+
+size_t HostedRun::counted_late() {
+  const std::lock_guard lock(mutex_);
+  return counted_late_;
 }
 
 // They are one chunk each.

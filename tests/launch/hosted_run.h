@@ -73,6 +73,8 @@ class HostedRun {
   void lose_payloads();
   // How often a member has begun with a snapshot.
   int snapshots_fetched() const { return snapshots_fetched_; }
+  // How many contributions have counted in a later round than their own.
+  size_t counted_late();
   // What members have reported of their losses.
   std::vector<membership::Loss> losses();
   // The most members that any round so far opened with, and the newest snapshot.
@@ -121,6 +123,7 @@ class HostedRun {
   membership::State state_;
   size_t largest_roster_ = 0;
   std::vector<Contribution> committed_;
+  size_t counted_late_ = 0;
   std::vector<membership::Loss> losses_;
   std::optional<int64_t> held_at_;
   double row_seconds_ = 0;

@@ -208,6 +208,13 @@ TEST_F(Train, AQuorumNeedsACoordinator) {
   EXPECT_FALSE(fs::exists(recipe.run.dir));
 }
 
+TEST_F(Train, LateContributionsNeedACoordinator) {
+  const config::Recipe recipe = tiny_recipe(folder_, {"sync.method=diloco", "sync.late=count"});
+  EXPECT_THAT(tests::error_of([&] { train(recipe, {}); }),
+              HasSubstr("[sync] late must be \"drop\" without a coordinator, got \"count\""));
+  EXPECT_FALSE(fs::exists(recipe.run.dir));
+}
+
 TEST_F(Train, VocabularySmallerThanTheDataIsWrongUse) {
   const std::string message =
       tests::error_of([&] { train(tiny_recipe(folder_, {"model.vocab=100"}), {}); });

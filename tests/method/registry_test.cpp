@@ -1,11 +1,13 @@
 // What holds for the facts of every method.
 #include "thinwire/method/registry.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
+#include "tests/errors.h"
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -59,6 +61,27 @@ TEST_P(EveryMethod, WithOthersSendsAndReceives) {
 TEST_P(EveryMethod, KeepsAState) {
   const StateBytes state = GetParam()->state(recipe_, tensors_);
   EXPECT_GT(state.consensus + state.local, 0);
+}
+
+TEST_P(EveryMethod, CountsLateContributionsOrSaysWhichMethodsDo) {
+  const std::vector<std::string> fields = {"sync.method=" + std::string(GetParam()->name),
+                                           "sync.late=count"};
+  if (GetParam()->sums_late) {
+    EXPECT_NO_THROW(load_recipe("", fields));
+    return;
+  }
+  EXPECT_THAT(tests::error_of([&] { load_recipe("", fields); }),
+              HasSubstr(fmt::format("[sync] late = \"count\" needs method = local_sgd or diloco or "
+                                    "streaming, got \"{}\"",
+                                    GetParam()->name)));
+}
+
+TEST(Registry, OnlyMeansHaveLateContributions) {
+  const std::vector<std::string> fields = {"sync.method=diloco", "sync.late=count",
+                                           "sync.aggregate=trimmed_mean"};
+  EXPECT_THAT(
+      tests::error_of([&] { load_recipe("", fields); }),
+      HasSubstr("[sync] late = \"count\" needs aggregate = \"mean\", got \"trimmed_mean\""));
 }
 
 TEST(Registry, NamesAreUnique) {

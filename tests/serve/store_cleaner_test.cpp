@@ -49,6 +49,9 @@ class StoreCleaning : public testing::Test {
     cleaner_.clean(state_);
     network_.run();
   }
+  void close(uint64_t round, uint64_t sequence, const Bytes& payload) {
+    close(round, sequence, payload, round);
+  }
   bool is_there(uint64_t sequence) { return is_there(content_of(static_cast<uint8_t>(sequence))); }
   bool is_there(const Bytes& blob) {
     bool there = false;
@@ -57,14 +60,14 @@ class StoreCleaning : public testing::Test {
     network_.run();
     return there;
   }
-  // Member 0's payload, in a record that an earlier host wrote.
-  void close(uint64_t round, uint64_t sequence, const Bytes& payload) {
+  // Member 0's payload of round `made_for`, in a record that an earlier host wrote.
+  void close(uint64_t round, uint64_t sequence, const Bytes& payload, uint64_t made_for) {
     const transport::BlobId id =
         member_->put(std::make_shared<const Bytes>(payload), transport::Priority::kRound,
                      [](const Result<void>&) {});
     network_.run();
     Commit commit;
-    commit.contributions.push_back({0, round, id.name, id.bytes, 1});
+    commit.contributions.push_back({0, made_for, id.name, id.bytes, 1});
     membership::Record record;
     record.sequence = sequence;
     record.closing = membership::Closing{round, {commit}, {}};
@@ -113,6 +116,33 @@ TEST_F(StoreCleaning, FreesPayloadsThatAnEarlierHostSaw) {
   EXPECT_TRUE(is_there(needed));
   take_snapshot(30);
   EXPECT_FALSE(is_there(needed));
+}
+
+TEST_F(StoreCleaning, KeepsALatePayloadAsLongAsTheRoundThatCountsIt) {
+  const Bytes late = {1, 2, 3};
+  cleaner_.offered(0, transport::participant_name(member::member_key(0)), late);
+  state_.snapshots[0] = {};
+  close(0, 5, {4});
+  close(1, 15, late, 0);
+  for (const uint64_t sequence : {10, 20}) take_snapshot(sequence);
+  EXPECT_TRUE(is_there(late)) << "round 1 is replayed from snapshot 10";
+  take_snapshot(30);
+  EXPECT_FALSE(is_there(late));
+}
+
+TEST_F(StoreCleaning, KeepsALatePayloadThatMayStillCount) {
+  const Bytes late = {1, 2, 3};
+  member_->put(std::make_shared<const Bytes>(late), transport::Priority::kRound,
+               [](const Result<void>&) {});
+  cleaner_.offered(0, transport::participant_name(member::member_key(0)), late);
+  state_.snapshots[0] = {};
+  state_.overdue[{0, 0, 0}] = {{}, 1, 3};
+  close(0, 5, {4});
+  for (const uint64_t sequence : {10, 20}) take_snapshot(sequence);
+  EXPECT_TRUE(is_there(late));
+  state_.overdue.clear();
+  clean();
+  EXPECT_FALSE(is_there(late)) << "its turn has passed";
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ TEST_F(SnapshotsCase, KeepTheChunksThatAPayloadHas) {
   payloads.offered(0, "a", {name("1")});
   payloads.closed(0, 40);
   EXPECT_THAT(snapshots_.take({20, 30}), IsEmpty());
-  EXPECT_THAT(payloads.take(40), ElementsAre(StoredChunk{"a", name("1")}));
+  EXPECT_THAT(payloads.take(40, 1), ElementsAre(StoredChunk{"a", name("1")}));
 }
 
 TEST_F(SnapshotsCase, LeaveEveryHolder) {

@@ -256,6 +256,10 @@ void SyncSection::describe(Fields& fields) {
       "quorum", quorum, "", 0.5, 1,
       "With `thinwire serve`: the share of a round's rows with which it closes without members "
       "that are slower than the others; 1 waits for everyone who is there.");
+  fields.choice(
+      "late", late,
+      "With `thinwire serve`: what becomes of a contribution that arrives after its round "
+      "was closed; count adds it to the sum when its fragment is next exchanged.");
 }
 
 void EvalSection::describe(Fields& fields) {

@@ -16,6 +16,13 @@ enum class RowShares : uint8_t { kEqual, kSpeed };
 inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
 constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }
 
+// What becomes of a contribution that arrives after its round was closed.
+enum class LateContributions : uint8_t { kDrop, kCount };
+inline constexpr std::string_view kLateContributionsNames[] = {"drop", "count"};
+constexpr std::span<const std::string_view> names_of(LateContributions) {
+  return kLateContributionsNames;
+}
+
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
@@ -26,6 +33,7 @@ struct SyncSection final : SectionOf<SyncSection> {
   StringList absent;        // "MEMBER=FIRST-LAST": rounds without that worker
   double timeout_s = 1800;  // all waits for other workers derive from this
   double quorum = 1;        // of members on many hosts
+  LateContributions late = LateContributions::kDrop;  // of members on many hosts
   bool clustered() const { return within != "none"; }
   AggregateOptions aggregation() const { return {aggregate, trim}; }
   void describe(Fields& fields) override;

@@ -82,7 +82,14 @@ void report_preparation_changes(const config::DataSection& data) {
                   data.dir, fmt::join(reasons, "; ")));
 }
 
-void refuse_quorum(const config::SyncSection& sync) {
+// Those of its fields that only a coordinator can follow.
+void refuse_coordination(const config::SyncSection& sync) {
+  if (sync.late != config::LateContributions::kDrop) {
+    throw UsageError(
+        fmt::format("[sync] late must be \"drop\" without a coordinator, got \"{}\": threads and "
+                    "ranks wait for all workers, so nothing is late; `thinwire serve` counts it",
+                    name_of(sync.late)));
+  }
   if (sync.quorum == 1) return;
   throw UsageError(
       fmt::format("[sync] quorum must be 1 without a coordinator, got {:g}: threads and ranks wait "
@@ -285,7 +292,7 @@ std::shared_ptr<const train::Reference> find_reference(
 
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
-  refuse_quorum(recipe.sync);
+  refuse_coordination(recipe.sync);
   train::require_initial_model(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   take_model(recipe, options.restart);

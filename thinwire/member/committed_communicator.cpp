@@ -8,12 +8,6 @@
 #include "thinwire/member/committed_sum.h"
 
 namespace thinwire::member {
-namespace {
-
-using Deliveries = std::vector<transport::Delivery>;
-
-}  // namespace
-
 void CommittedCommunicator::computed(uint64_t round, double seconds) {
   if (computed_round_ != round) computed_s_ = 0;
   computed_round_ = round;
@@ -88,29 +82,33 @@ Result<Commit> CommittedCommunicator::commit(const transport::Key& key) {
   return follower_.commit(operation->second.round, key.fragment);
 }
 
-Result<Deliveries> CommittedCommunicator::committed(const transport::Key& key) {
+Result<CommittedCommunicator::Listed> CommittedCommunicator::committed(const transport::Key& key) {
   const auto commit = this->commit(key);
   if (!commit) return tl::unexpected(commit.error());
   const auto payloads = follower_.payloads(*commit);
   if (!payloads) return tl::unexpected(payloads.error());
-  Deliveries deliveries;
+  Listed listed;
   for (size_t i = 0; i < payloads->size(); ++i) {
     const Contribution& one = commit->contributions[i];
-    if (one.bytes == 0 || one.round != commit->operation.round) continue;
+    if (one.bytes == 0) continue;
     if (one.member != id_) traffic_.received += one.bytes;
-    deliveries.push_back({one.member, (*payloads)[i]});
+    listed.contributions.push_back(one);
+    listed.deliveries.push_back({one.member, (*payloads)[i]});
   }
-  return deliveries;
+  return listed;
 }
 
-Result<Deliveries> CommittedCommunicator::wait_all_gather(const transport::Key& key,
-                                                          double /*timeout_s*/) {
-  auto deliveries = committed(key);
+Result<std::vector<transport::Delivery>> CommittedCommunicator::wait_all_gather(
+    const transport::Key& key, double /*timeout_s*/) {
+  auto listed = committed(key);
   operations_.erase(key);
-  return deliveries;
+  if (!listed) return tl::unexpected(listed.error());
+  return std::move(listed->deliveries);
 }
 
+// Where late contributions count, what is left out now may be part of a later sum.
 Result<bool> CommittedCommunicator::left_out(const transport::Key& key, double /*timeout_s*/) {
+  if (late_counts_) return false;
   const auto commit = this->commit(key);
   if (!commit) return tl::unexpected(commit.error());
   if (!operations_.at(key).contributes) return false;
@@ -127,8 +125,8 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   if (!listed) return tl::unexpected(listed.error());
   const auto opening = follower_.opening(operation.round);
   if (!opening) return tl::unexpected(opening.error());
-  const float factor = mean_factor(*opening, operation.from, *listed);
-  return sum_committed(*operation.codec, *listed, factor, out, memory_);
+  const float factor = mean_factor(plan_, *opening, operation.from, listed->contributions);
+  return sum_committed(*operation.codec, listed->deliveries, factor, out, memory_);
 }
 
 std::unique_ptr<transport::Communicator> CommittedCommunicator::split(std::span<const int>) {

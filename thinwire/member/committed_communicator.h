@@ -7,7 +7,8 @@
 // order of the commit, with the arithmetic of transport/coded_sum.h; so the bits are those of the
 // other transports. A member receives members - 1 times the encoded buffer; if each member summed
 // one chunk, it would receive it only 2 (members - 1) / members times. If the commit leaves members
-// out, the sum is scaled up to a mean over those that it lists (committed_sum.h).
+// out, the sum is scaled up to a mean over those that it lists (committed_sum.h). Where late
+// contributions count (sync.late), a commit may also list those of the fragment's last turn.
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and no member reads: the coordinator then knows that it
@@ -25,6 +26,8 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/commit.h"
+#include "thinwire/config/sync_section.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/transport/coded_sum.h"
@@ -34,15 +37,16 @@ namespace thinwire::member {
 
 class CommittedCommunicator final : public transport::Communicator {
  public:
-  // `id`: this member's. `first_round`: the ledger's first round that this replica computes. Both
-  // references must outlive it. Time-outs are ignored: it waits for the ledger as long as the
-  // replica lives.
+  // `id`: this member's. `first_round`: the ledger's first round that this replica computes.
+  // `late`: as sync.late. Both references must outlive it. Time-outs are ignored: it waits for the
+  // ledger as long as the replica lives.
   CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id,
-                        uint64_t first_round)
+                        uint64_t first_round, config::LateContributions late)
       : follower_(follower),
         plan_(plan),
         id_(id),
         first_round_(first_round),
+        late_counts_(late == config::LateContributions::kCount),
         replayed_(follower.replayed()),
         next_incomplete_(first_round - std::min(first_round, plan.overlap())) {}
 
@@ -83,13 +87,18 @@ class CommittedCommunicator final : public transport::Communicator {
   Operation& start(const transport::Key& key, const transport::Contributors& from);
   void offer(const transport::Key& key, const Operation& operation, Bytes payload);
   Result<thinwire::Commit> commit(const transport::Key& key);
-  // The payloads that count, by member; empty ones are left out.
-  Result<std::vector<transport::Delivery>> committed(const transport::Key& key);
+  // The contributions that count, but for empty ones, in the commit's order, and their payloads.
+  struct Listed {
+    std::vector<Contribution> contributions;
+    std::vector<transport::Delivery> deliveries;
+  };
+  Result<Listed> committed(const transport::Key& key);
 
   Follower& follower_;
   const membership::RecipePlan& plan_;
   const int id_;
   const uint64_t first_round_;
+  const bool late_counts_;
   const ReplayedRounds replayed_;
   std::map<transport::Key, Operation> operations_;
   // Operations of rounds from next_incomplete_ on: the ledger's round, and the fragment.

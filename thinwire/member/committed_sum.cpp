@@ -36,20 +36,26 @@ Result<void> sum_piece(const WireCodec& codec, const Deliveries& parts, float fa
 
 }  // namespace
 
-float mean_factor(const membership::Opening& opening, const transport::Contributors& from,
-                  const Deliveries& listed) {
+float mean_factor(const membership::RunPlan& plan, const membership::Opening& opening,
+                  const transport::Contributors& from, const std::vector<Contribution>& listed) {
   uint64_t all = 0;
-  uint64_t there = 0;
   for (const membership::Share& share : opening.roster) {
     const bool contributes = from.empty() || std::ranges::find(from, share.member) != from.end();
-    if (!contributes) continue;
-    all += share.rows.count;
-    const bool is_listed =
-        std::ranges::find(listed, share.member, &transport::Delivery::member) != listed.end();
-    if (is_listed) there += share.rows.count;
+    if (contributes) all += weight_of(opening, share.member);
   }
-  if (there == 0 || there == all) return 1;
-  return static_cast<float>(static_cast<double>(all) / static_cast<double>(there));
+  uint64_t there = 0;
+  double late = 0;
+  for (const Contribution& one : listed) {
+    if (one.round == opening.round) {
+      there += one.weight;
+    } else {
+      const uint64_t rows = plan.batch() * plan.round(one.round).steps.size();
+      late += static_cast<double>(one.weight) / static_cast<double>(rows);
+    }
+  }
+  const auto of = static_cast<double>(all);
+  if (late > 0) return static_cast<float>(1 / (static_cast<double>(there) / of + late));
+  return there == 0 || there == all ? 1 : static_cast<float>(of / static_cast<double>(there));
 }
 
 Result<void> sum_committed(const WireCodec& codec, const Deliveries& listed, float factor,

@@ -17,6 +17,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/config/sync_section.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/place.h"
 #include "thinwire/membership/record.h"
@@ -33,6 +34,7 @@ struct FollowerSettings {
   const std::atomic<bool>* stop = nullptr;
   MemberHooks hooks = {};
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
+  config::LateContributions late = config::LateContributions::kDrop;  // sync.late
 };
 
 // What a replica starts from: this member's checkpoint, or a snapshot.
@@ -99,8 +101,8 @@ class Follower {
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   // The payloads of a commit, in its order; waits until all have arrived.
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
-  // Announces and stores `payload`, and offers it until its round is closed. `seconds`: spent
-  // computing the round.
+  // Announces and stores `payload`, and offers it until its round is closed, or, if late
+  // contributions count, until it may no longer. `seconds`: spent computing the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
   // Waits for `seconds`, or until the replica has to end.
   void pause_for(double seconds);

@@ -91,7 +91,9 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool can_start() const;
   std::optional<membership::Position> position();
   void follow_own_phase();
-  void drop_closed_offers();
+  // Whether what this member offers for an operation may still count, as far as it has read.
+  bool may_count(uint64_t round, uint32_t fragment) const;
+  void drop_spent_offers();
   void drop_kept_payloads();
   void send_soon() {
     sends_now_ = true;

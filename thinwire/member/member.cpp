@@ -77,7 +77,7 @@ class Membership {
     Follower follower(
         courier_, signer_, plan_,
         {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
-         options_.hooks, own ? std::optional(own->place) : std::nullopt});
+         options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late});
     if (own) checkpoint_ = std::move(own->reader);
     try {
       MemberResult result = live(follower);
@@ -227,7 +227,8 @@ class Membership {
          recipe_.train.batch * recipe_.train.sequence, train::origin_files(recipe_, "")});
     MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
-    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round(replica));
+    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round(replica),
+                                       recipe_.sync.late);
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
       return ledger_rounds(run, follower, communicator, plan_,

@@ -38,7 +38,7 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
     return;
   }
   follow_own_phase();
-  drop_closed_offers();
+  drop_spent_offers();
   const membership::Member* member = own();
   if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
   const Holders closed = closed_by(record);
@@ -64,10 +64,20 @@ Follower::Impl::Holders Follower::Impl::closed_by(const Bytes& record) const {
   return closed;
 }
 
-void Follower::Impl::drop_closed_offers() {
+bool Follower::Impl::may_count(uint64_t round, uint32_t fragment) const {
+  const membership::State& state = view_.state();
+  if (state.opening(round) != nullptr || round >= state.next_round) return true;
+  const auto self = own_id();
+  return settings_.late == config::LateContributions::kCount && self &&
+         state.overdue.contains({*self, round, fragment});
+}
+
+void Follower::Impl::drop_spent_offers() {
   const membership::State& state = view_.state();
   const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
-  std::erase_if(offers_, [&](const auto& offer) { return offer.first.first < front; });
+  std::erase_if(offers_, [&](const auto& offer) {
+    return !may_count(offer.first.first, offer.first.second);
+  });
   std::erase_if(offers_received_, [&](const auto& round) { return round.first < front; });
   drop_kept_payloads();
   if (!snapshot_) return;

@@ -136,7 +136,7 @@ std::vector<Message> Follower::Impl::repeated() {
   }
   messages.emplace_back(membership::Report{*own_id(), position(), digest_});
   for (const auto& [name, offered] : offers_) {
-    if (view_.state().opening(name.first) == nullptr) continue;
+    if (name.first >= view_.state().next_round) continue;
     if (offered.stored) {
       messages.emplace_back(offered.offer);
     } else if (!offered.blob->empty()) {
@@ -197,7 +197,8 @@ void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, dou
     const std::lock_guard lock(mutex_);
     const LedgerRound* entry = view_.round(round);
     const auto self = own_id();
-    if (entry == nullptr || !self || entry->closing) return;
+    if (entry == nullptr || !self) return;
+    if (entry->closing && (blob->empty() || !may_count(round, fragment))) return;
     fetcher_.keep(id, blob);
     if (!blob->empty()) kept_.keep(round, id.name, blob);
     offer = {*self, round, entry->opening.epoch, fragment, id.name, id.bytes, seconds};

@@ -81,8 +81,9 @@ std::string Coordinator::why_refused(const Offer& offer) const {
              weight_of(*opening, offer.member),
              operation->max_bytes};
     if (terms.weight == 0) return "the member is not in the round's roster";
-  } else if (const auto late = state_.overdue.find(name); late != state_.overdue.end()) {
-    terms = late->second;
+  } else if (const OverdueTerms* late = state_.overdue_terms(name);
+             options_.late_counts && late != nullptr) {
+    terms = *late;
   } else {
     return fmt::format("round {} is not open", offer.round);
   }

@@ -28,6 +28,7 @@ Options options_of(const config::SyncSection& sync) {
   Options options;
   options.timeout_s = sync.timeout_s;
   options.quorum = sync.quorum;
+  options.late_counts = sync.late == config::LateContributions::kCount;
   options.shares = sync.shares;
   return options;
 }

@@ -158,8 +158,9 @@ class Applier {
       before = &one;
       OverdueTerms terms{key, weight_of(opening, one.member), operation.max_bytes};
       if (one.round != opening.round) {
-        const auto found = state_.overdue.find({one.member, one.round, operation.fragment});
-        terms = found == state_.overdue.end() ? OverdueTerms() : found->second;
+        const OverdueTerms* late =
+            state_.overdue_terms({one.member, one.round, operation.fragment});
+        terms = late == nullptr ? OverdueTerms() : *late;
       }
       if (terms.weight == 0 || terms.weight != one.weight || one.bytes > terms.max_bytes) {
         return refuse(
@@ -277,6 +278,12 @@ std::optional<int> State::find(const PublicKey& key) const {
 const Opening* State::opening(uint64_t round) const {
   const auto found = std::ranges::find(open, round, &Opening::round);
   return found == open.end() ? nullptr : &*found;
+}
+
+uint64_t State::oldest_countable() const {
+  uint64_t oldest = open.empty() ? next_round : open.front().round;
+  for (const auto& [late, terms] : overdue) oldest = std::min(oldest, late.round);
+  return oldest;
 }
 
 uint64_t weight_of(const Opening& opening, int member) {

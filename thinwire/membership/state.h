@@ -86,6 +86,13 @@ struct State {
   std::optional<int> find(const PublicKey& key) const;
   // The opening of an open round; null if the round is not open.
   const Opening* opening(uint64_t round) const;
+  // The terms of a contribution that is overdue; null if it is not.
+  const OverdueTerms* overdue_terms(const Overdue& name) const {
+    const auto found = overdue.find(name);
+    return found == overdue.end() ? nullptr : &found->second;
+  }
+  // The oldest round of which a contribution may still count.
+  uint64_t oldest_countable() const;
   // Records after this one can be replayed: the store still has their payloads.
   uint64_t replayable_from() const { return snapshots.empty() ? 0 : snapshots.begin()->first; }
 };

@@ -220,6 +220,7 @@ constexpr std::array<Method, sizeof...(kPreset)> methods_of(std::index_sequence<
                  .state = PresetFacts<kPreset>::state,
                  .sync_every = PresetFacts<kPreset>::sync_every,
                  .local_updates = true,
+                 .sums_late = true,
                  .algorithm = kAlgorithm,
                  .operations = PresetFacts<kPreset>::operations}...};
 }

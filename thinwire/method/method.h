@@ -78,6 +78,9 @@ struct Method {
   int64_t (*sync_every)(const config::Recipe& recipe) = every_step;
   // Whether workers, or clusters of them, train their own weights between synchronisations.
   bool local_updates = false;
+  // Whether a contribution may also be part of a later sum (sync.late = "count"): each is a change
+  // of weights that the member does not keep for itself if it is left out.
+  bool sums_late = false;
   // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;
   // The method's own operations that open after a training step (operations.h). Null: after every

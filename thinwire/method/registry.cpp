@@ -107,6 +107,26 @@ void check_clusters(const config::Recipe& recipe) {
   }
 }
 
+// Whether late contributions can count.
+void check_late(const config::Recipe& recipe) {
+  const config::SyncSection& sync = recipe.sync;
+  if (sync.late == config::LateContributions::kDrop) return;
+  if (!find_method(sync.method).sums_late) {
+    std::vector<std::string_view> able;
+    for (const Method* method : all_methods()) {
+      if (method->sums_late) able.push_back(method->name);
+    }
+    throw UsageError(fmt::format("[sync] late = \"count\" needs method = {}, got \"{}\"",
+                                 fmt::join(able, " or "), sync.method));
+  }
+  if (sync.aggregation().robust()) {
+    throw UsageError(
+        fmt::format("[sync] late = \"count\" needs aggregate = \"mean\", got \"{}\": "
+                    "other rules compare contributions of one round",
+                    name_of(sync.aggregate)));
+  }
+}
+
 // Checks fields of [sync] that have a meaning only if workers train their own weights.
 void check_sync_fields(const config::Recipe& recipe) {
   check_clusters(recipe);
@@ -182,6 +202,7 @@ void check_choices(const config::Recipe& recipe) {
   find_architecture(recipe.model.architecture).check(ModelSpec(recipe));
   check_encoder(recipe);
   check_sync_fields(recipe);
+  check_late(recipe);
   check_aggregate(recipe);
   find_method(recipe.sync.method).check(recipe);
   find_optimizer(recipe.optim.method).check(recipe);

@@ -38,6 +38,10 @@ OfferName name_of(const Offer& offer) {
   return {offer.payload, offer.member, offer.round, offer.epoch, offer.fragment};
 }
 
+membership::Overdue overdue_name(const Offer& offer) {
+  return {offer.member, offer.round, offer.fragment};
+}
+
 const HostOptions& checked(const transport::Courier& courier, const Signer& signer,
                            const HostOptions& options) {
   options.membership.check();
@@ -185,13 +189,15 @@ void CoordinatorHost::Impl::tick(double now) {
   carry_out(filter_.tick(awake_));
   decide();
   const membership::State& state = coordinator_.state();
-  filter_.forget_before(state.open.empty() ? state.next_round : state.open.front().round);
+  filter_.forget_before(state.oldest_countable());
   if (coordinator_.leads() && reading_.is_complete()) cleaner_.clean(state);
-  // Also kept are those of the rounds that open next: the coordinator asks for these, too.
+  // Also kept are those of the rounds that open next, and late ones that may count: the coordinator
+  // asks for these, too.
   std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
     const uint64_t round = offer.second.round;
     const bool is_next = round >= next && round <= next + overlap_;
-    return !is_next && state.opening(round) == nullptr;
+    return !is_next && state.opening(round) == nullptr &&
+           !state.overdue.contains(overdue_name(offer.second));
   });
   {
     const std::lock_guard lock(mutex_);
@@ -296,9 +302,13 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
     }
     return;
   }
-  // A late one does not wait for others, as there may be none left to compare it with.
-  const membership::Opening* opening = coordinator_.state().opening(offer.round);
-  const uint64_t weight = opening == nullptr ? 1 : weight_of(*opening, offer.member);
+  // A late one is compared with those that were there when its round was closed, and waits for no
+  // others.
+  const membership::State& state = coordinator_.state();
+  const membership::Opening* opening = state.opening(offer.round);
+  const membership::OverdueTerms* late = state.overdue_terms(overdue_name(offer));
+  uint64_t weight = late == nullptr ? 0 : late->weight;
+  if (opening != nullptr) weight = weight_of(*opening, offer.member);
   const size_t roster = opening == nullptr || !options_.hooks.check ? 1 : opening->roster.size();
   Result<std::optional<PayloadContent>> content;
   if (options_.hooks.check) {

@@ -59,7 +59,8 @@ void StoreCleaner::clean(const membership::State& state) {
   while (const auto unlisted = snapshots_.next_unlisted()) list(*unlisted);
   const std::set<uint64_t> needed = needed_snapshots(state);
   if (listing_ > 0 || !snapshots_.is_complete(needed)) return;
-  std::vector<StoredChunk> spent = payloads_.take(state.replayable_from());
+  std::vector<StoredChunk> spent =
+      payloads_.take(state.replayable_from(), state.oldest_countable());
   for (StoredChunk& chunk : snapshots_.take(needed)) spent.push_back(std::move(chunk));
   for (const StoredChunk& chunk : spent) {
     courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
@@ -84,12 +85,14 @@ void StoreCleaner::place_payloads(const membership::State& state) {
         const auto known = payloads_known_.find(one.round);
         const bool was_offered =
             known != payloads_known_.end() && known->second.contains({holder, one.payload});
-        if (!was_offered) list(one.round, holder, {one.payload, one.bytes});
+        // A late one is replayed with the round that counts it, not with its own.
+        if (was_offered && one.round == closed.closing.round) continue;
+        list(closed.closing.round, holder, {one.payload, one.bytes});
       }
     }
   }
-  const uint64_t front = state.open.empty() ? state.next_round : state.open.front().round;
-  payloads_known_.erase(payloads_known_.begin(), payloads_known_.lower_bound(front));
+  payloads_known_.erase(payloads_known_.begin(),
+                        payloads_known_.lower_bound(state.oldest_countable()));
 }
 
 void StoreCleaner::list(uint64_t round, const std::string& holder,

@@ -23,9 +23,10 @@ class UnusedPayloads {
   void offered(uint64_t round, const std::string& holder, const std::vector<Sha256>& chunks);
   // The round was closed by this record.
   void closed(uint64_t round, uint64_t sequence) { closed_at_[round] = sequence; }
-  // Chunks that are not needed once only records after `replayable_from` can be replayed; each is
-  // returned once. A chunk that also belongs to another blob is still needed.
-  std::vector<StoredChunk> take(uint64_t replayable_from);
+  // Chunks that are not needed once only records after `replayable_from` can be replayed, and no
+  // payload of a round before `countable_from` can count any more; each is returned once. A chunk
+  // that also belongs to another blob is still needed.
+  std::vector<StoredChunk> take(uint64_t replayable_from, uint64_t countable_from);
 
  private:
   ChunkUses& uses_;
