@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "fake_signer.h"
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
 namespace {
@@ -51,6 +52,8 @@ void FakeMember::start(bool disk) {
   if (!replica_) begun_with_ = 0;
   computed_.clear();
   computing_.clear();
+  busy_until_ = 0;
+  unfinished_ = 0;
   fetching_.clear();
   ++process_;
   running = true;
@@ -197,8 +200,9 @@ void FakeMember::fetch(const Sha256& blob, std::function<void()> fetched) {
   again();
 }
 
+// Between rounds, as a worker does.
 void FakeMember::apply_records() {
-  while (replica_ && replica_->position.sequence < decoded_.size()) {
+  while (unfinished_ == 0 && replica_ && replica_->position.sequence < decoded_.size()) {
     const uint64_t index = replica_->position.sequence;
     const Record& record = decoded_[index];
     if (record.closing) {
@@ -247,29 +251,39 @@ void FakeMember::train() {
   const uint64_t applied = replica_->digest ? replica_->digest->round + 1 : 0;
   for (const Opening& opening : state_.open) {
     if (applied + stage_.overlap < opening.round || weight_of(opening, *self) == 0) continue;
-    const auto rows = static_cast<double>(weight_of(opening, *self));
-    const double seconds = rows * seconds_per_row_ * (0.9 + 0.2 * stage_.network.rng().uniform());
-    for (const PlannedOperation& operation : opening.operations) {
-      compute({state_.founding->run, opening.epoch, opening.round, operation.fragment}, seconds);
-    }
+    compute(opening);
   }
 }
 
-void FakeMember::compute(const OperationKey& key, double seconds) {
-  if (!computing_.try_emplace(key, seconds).second) return;
-  stage_.network.after(seconds, [this, key, process = process_] {
-    if (process != process_) return;
-    if (!replica_) {
-      computing_.erase(key);  // the next replica computes it
-      return;
-    }
-    const Sha256 payload = (Fold() << static_cast<uint64_t>(number_) << process << key.round
-                                   << key.epoch << key.fragment << replica_->weights)
-                               .hash();
-    computed_[key] = payload;
-    blobs_.insert(payload);
-    offer(key);
-  });
+void FakeMember::compute(const Opening& opening) {
+  const auto rows = static_cast<double>(weight_of(opening, *id()));
+  const double seconds = rows * seconds_per_row_ * (0.9 + 0.2 * stage_.network.rng().uniform());
+  const double now = stage_.network.now();
+  const double done = std::max(now, busy_until_) + seconds;
+  for (const PlannedOperation& operation : opening.operations) {
+    const OperationKey key{state_.founding->run, opening.epoch, opening.round, operation.fragment};
+    if (!computing_.try_emplace(key, seconds).second) continue;
+    busy_until_ = done;
+    ++unfinished_;
+    stage_.network.after(done - now, [this, key, process = process_] {
+      if (process == process_) finish(key);
+    });
+  }
+}
+
+void FakeMember::finish(const OperationKey& key) {
+  --unfinished_;
+  if (!replica_) {
+    computing_.erase(key);  // the next replica computes it
+    return;
+  }
+  const Sha256 payload = (Fold() << static_cast<uint64_t>(number_) << process_ << key.round
+                                 << key.epoch << key.fragment << replica_->weights)
+                             .hash();
+  computed_[key] = payload;
+  blobs_.insert(payload);
+  offer(key);
+  proceed();
 }
 
 void FakeMember::offer(const OperationKey& key) {

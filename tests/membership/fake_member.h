@@ -63,7 +63,8 @@ class FakeMember final : public Host {
   bool has_payloads(const Closing& closing);
   void apply_closing(const Closing& closing);
   void train();
-  void compute(const OperationKey& key, double seconds);
+  void compute(const Opening& opening);
+  void finish(const OperationKey& key);
   void offer(const OperationKey& key);
   void discard_from(uint64_t fork);
   void fetch(const Sha256& blob, std::function<void()> fetched);
@@ -84,6 +85,8 @@ class FakeMember final : public Host {
   uint64_t process_ = 0;
   std::map<OperationKey, Sha256> computed_;   // its payloads
   std::map<OperationKey, double> computing_;  // seconds it takes
+  double busy_until_ = 0;                     // it computes one round after the other
+  size_t unfinished_ = 0;                     // operations
   std::set<Sha256> fetching_;
 };
 
