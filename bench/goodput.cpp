@@ -23,6 +23,7 @@ namespace thinwire::membership {
 namespace {
 
 constexpr int kMembers = 16;
+constexpr int kRows = 10;  // of a round, an even share
 constexpr double kRoundSeconds = 120;  // of a member at full speed, with an even share
 constexpr double kRepairSeconds = 180;
 
@@ -50,7 +51,7 @@ constexpr Scene kScenes[] = {
 class Plan final : public RunPlan {
  public:
   uint64_t workers() const override { return kMembers; }
-  uint64_t batch() const override { return kMembers * 10; }
+  uint64_t batch() const override { return kMembers * kRows; }
   uint64_t overlap() const override { return 0; }
   uint64_t rounds() const override { return UINT32_MAX; }
   Opening round(uint64_t number) const override {
@@ -83,7 +84,7 @@ class Run {
     const auto ask = [this](const Action& action) { answer(action); };
     coordinator_ = std::make_unique<CoordinatorHost>(network_, plan_, options_, 0, false, ask);
     network_.add(coordinator_.get());
-    const double row_seconds = kRoundSeconds / (plan_.batch() / kMembers);
+    const double row_seconds = kRoundSeconds / kRows;
     for (int i = 0; i < kMembers; ++i) {
       const double slowness = i < scene.slow ? scene.slowness : 1;
       capacity_ += 1 / (row_seconds * slowness);

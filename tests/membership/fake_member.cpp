@@ -182,7 +182,7 @@ void FakeMember::follow_own_phase() {
 }
 
 // Fetches until it has it, as long as its process and connection last.
-void FakeMember::fetch(const Sha256& blob, std::function<void()> fetched) {
+void FakeMember::fetch(const Sha256& blob, const std::function<void()>& fetched) {
   if (blobs_.contains(blob)) return fetched();
   const auto again = [this, blob, fetched, process = process_] {
     stage_.network.after(kFetchAgainSeconds, [this, blob, fetched, process] {

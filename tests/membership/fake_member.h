@@ -43,7 +43,7 @@ class FakeMember final : public Host {
   void leave();  // announces it, and stops
   void flip_a_bit();
   void on_connected(uint64_t last) override;
-  void on_record(const Bytes& record) override;
+  void on_record(const Bytes& bytes) override;
   void on_ask_records(uint64_t first);
   void on_ask_snapshot();
 
@@ -67,7 +67,7 @@ class FakeMember final : public Host {
   void finish(const OperationKey& key);
   void offer(const OperationKey& key);
   void discard_from(uint64_t fork);
-  void fetch(const Sha256& blob, std::function<void()> fetched);
+  void fetch(const Sha256& blob, const std::function<void()>& fetched);
 
   Stage& stage_;
   const int number_;
