@@ -6,8 +6,10 @@
 #include <cmath>
 #include <vector>
 
+#include "thinwire/base/rng.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/codec/sparse.h"
+#include "thinwire/codec/value_sketch.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/distro.h"
@@ -46,6 +48,21 @@ TEST(PayloadReader, DenseContributionsAreMeasuredInEveryFormat) {
     EXPECT_NEAR(content->magnitude.norm(), std::sqrt(20'016.0), 1e-3) << wire_name(wire);
     EXPECT_EQ(content->magnitude.values, 20'016) << wire_name(wire);
   }
+}
+
+TEST(PayloadReader, DenseContributionsHaveTheirValuesDirectionInEveryFormat) {
+  std::vector<float> values(20'016);
+  Rng rng(1, 1);
+  for (float& value : values) value = static_cast<float>(rng.normal());
+  ValueSketch sketch(0);
+  sketch.add(0, values);
+  for (const WireType wire : {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4}) {
+    const auto content = read_dense(coded(values, wire), wire, values.size());
+    ASSERT_TRUE(content) << content.error().message;
+    EXPECT_GT(cosine(content->direction, sketch.direction()), 0.97) << wire_name(wire);
+  }
+  const std::vector<float> nothing(32);
+  EXPECT_TRUE(read_dense(coded(nothing, WireType::kF32), WireType::kF32, 32)->direction.empty());
 }
 
 TEST(PayloadReader, DenseContributionsThatAreNotFiniteAreRefused) {
@@ -96,6 +113,12 @@ TEST(PayloadReader, PayloadsAreReadAsTheirMembersOnly) {
   ASSERT_TRUE(content) << content.error().message;
   EXPECT_DOUBLE_EQ(content->magnitude.norm(), std::sqrt(2 * 9.0));
   EXPECT_EQ(content->magnitude.values, 2);
+  const auto shapes = shapes_of(method::plan_tiles(layout().specs(), options.tiles()));
+  ValueSketch sketch(0);
+  const std::vector<float> three = {3};
+  sketch.add(0, three);
+  sketch.add(static_cast<uint64_t>(shapes[0].tiles * shapes[0].slots), three);
+  EXPECT_EQ(content->direction, sketch.direction());
   PayloadId copied = id;
   copied.sender = 3;
   EXPECT_FALSE(reader->read(payload, copied, payload.size()));

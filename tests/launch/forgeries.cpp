@@ -28,6 +28,9 @@ void falsify(Forgery kind, std::span<float> values) {
     for (float& value : values) value *= -kTimes;
   } else if (kind == Forgery::kNotFinite) {
     std::ranges::fill(values, std::numeric_limits<float>::quiet_NaN());
+  } else if (kind == Forgery::kDisguised) {
+    float& changed = *std::ranges::find_if(values, [](float value) { return value != 0; });
+    changed = -changed;
   }
 }
 
@@ -43,9 +46,9 @@ class DenseForger {
   explicit DenseForger(WireType wire) : codec_(codec::wire_codec(wire)) {}
 
   Bytes falsified(Forgery kind, const Forged& from) const {
-    Bytes payload = *from.own;
+    Bytes payload = kind == Forgery::kDisguised ? *from.other : *from.own;
     std::vector<float> values(payload.size() / wire_bytes(codec_.type, 1));
-    if (!codec_.decode(payload, values)) throw Error("a member's own payload does not decode");
+    if (!codec_.decode(payload, values)) throw Error("a member's payload does not decode");
     falsify(kind, values);
     codec_.encode(values, payload);
     return payload;
@@ -68,9 +71,11 @@ class SparseForger {
 
   Bytes falsified(Forgery kind, const Forged& from) const {
     codec::SparseTiles tiles(shapes_);
-    const auto body = opened(*from.own, from.offer, from.offer.member);
+    const auto body = kind == Forgery::kDisguised
+                          ? opened(*from.other, from.offer, from.other_member)
+                          : opened(*from.own, from.offer, from.offer.member);
     if (!codec::decode_sparse(shapes_, format_, body, tiles)) {
-      throw Error("a member's own payload does not decode");
+      throw Error("a member's payload does not decode");
     }
     falsify(kind, tiles.values);
     if (kind == Forgery::kNotFinite) {

@@ -15,8 +15,10 @@ enum class Forgery : uint8_t {
   kNotFinite,  // nothing but NaN
   kRandom,     // bytes at random
   kCopied,     // another member's values, under its own name
+  kDisguised,  // the same, with the opposite of one value
 };
-inline constexpr std::string_view kForgeryNames[] = {"flipped", "not_finite", "random", "copied"};
+inline constexpr std::string_view kForgeryNames[] = {"flipped", "not_finite", "random", "copied",
+                                                     "disguised"};
 
 // For members of the run with this id. The plan must outlive it; one member at a time.
 ForgingCourier::Forge make_forgery(Forgery kind, const config::Recipe& recipe,

@@ -107,8 +107,8 @@ std::string name_of(Forgery kind) { return std::string(kForgeryNames[static_cast
 
 TEST_P(HostedAttacks, LeaveTheLossAndTheOffenderIsNamed) {
   const double clean = clean_loss();
-  for (const Forgery kind :
-       {Forgery::kFlipped, Forgery::kNotFinite, Forgery::kRandom, Forgery::kCopied}) {
+  for (const Forgery kind : {Forgery::kFlipped, Forgery::kNotFinite, Forgery::kRandom,
+                             Forgery::kCopied, Forgery::kDisguised}) {
     SCOPED_TRACE(name_of(kind));
     const auto run = attacked(kind);
     const double lost = loss(*run, false);

@@ -57,6 +57,8 @@ class DyingCourier final : public PassingCourier {
 };
 
 // Leaves the processor to the members for a moment.
+constexpr uint64_t kSketchSeed = 1;
+
 void pause() {
   std::mutex mutex;
   std::condition_variable never;
@@ -90,7 +92,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
                 [&stored](const Result<void>&) { stored.set_value(); });
   stored.get_future().wait();
   serve::HostHooks hooks;
-  hooks.check = serve::payload_check(resolved_, *plan_, kRun);
+  hooks.check = serve::payload_check(resolved_, *plan_, kRun, kSketchSeed);
   hooks.progress = [this](const membership::State& state) {
     const std::lock_guard lock(mutex_);
     state_ = state;

@@ -18,6 +18,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint64_t kRun = 7;
+constexpr uint64_t kSeed = 1;
 
 class Payloads : public testing::Test {
  protected:
@@ -36,7 +37,7 @@ class Payloads : public testing::Test {
       std::vector<std::string>{"train.steps=10", "train.batch=6", "train.workers=2",
                                "model.vocab=64", "sync.method=allreduce", "allreduce.wire=fp32"});
   const membership::RecipePlan plan_{recipe_, method::tensors_of(recipe_)};
-  const PayloadCheck check_ = payload_check(recipe_, plan_, kRun);
+  const PayloadCheck check_ = payload_check(recipe_, plan_, kRun, kSeed);
 };
 
 TEST_F(Payloads, NormsOfMembersWithMoreAndFewerRowsCompare) {

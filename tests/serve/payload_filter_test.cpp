@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -101,6 +102,63 @@ TEST(PayloadFilter, TheLaterOfTwoEqualPayloadsIsACopy) {
   note(filter.take(offer_of(0), content(1, 5), 3, 0), reasons);
   note(filter.take(offer_of(2), content(1, 7), 3, 0), reasons);
   EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, "it is a copy of member 2's"}, {2, ""}}));
+}
+
+using Vector = std::vector<double>;
+
+// Members have these rows; what they send is a common part and noise of variance 1 / rows.
+std::vector<Vector> honest_vectors(const std::vector<int>& rows) {
+  Rng rng(7, 2);
+  Vector common(1000);
+  for (double& value : common) value = rng.normal();
+  std::vector<Vector> all(rows.size(), common);
+  for (size_t member = 0; member < rows.size(); ++member) {
+    for (double& value : all[member]) value += rng.normal() / std::sqrt(rows[member]);
+  }
+  return all;
+}
+
+// All members offer, and then arrive, in order.
+Reasons judged_by_values(const std::vector<int>& rows, const std::vector<Vector>& vectors) {
+  PayloadFilter filter(kPatience);
+  Reasons reasons;
+  for (int member = 0; std::cmp_less(member, rows.size()); ++member) {
+    filter.offered(offer_of(member));
+  }
+  for (int member = 0; std::cmp_less(member, rows.size()); ++member) {
+    PayloadContent one = content(1, member);
+    one.rows = rows[static_cast<size_t>(member)];
+    const Vector& vector = vectors[static_cast<size_t>(member)];
+    const double length =
+        std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
+    for (const double value : vector) one.direction.push_back(static_cast<float>(value / length));
+    note(filter.take(offer_of(member), one, rows.size(), 0), reasons);
+  }
+  return reasons;
+}
+
+TEST(PayloadFilter, TheLaterOfTwoPayloadsThatHardlyDifferIsACopy) {
+  const std::vector<int> rows(8, 2);
+  std::vector<Vector> vectors = honest_vectors(rows);
+  vectors[6] = vectors[1];
+  vectors[6][9] += 1;
+  for (const auto& [member, why] : judged_by_values(rows, vectors)) {
+    EXPECT_EQ(why.substr(0, 60),
+              member == 6 ? "it is a copy of member 1's with changes: their cosine is 0.9" : "")
+        << member;
+  }
+}
+
+// Two members have many rows, and their payloads are nearly the common part. The first one's is
+// copied by a member with few rows before the second one offers.
+TEST(PayloadFilter, WhoResemblesACopyIsNoCopier) {
+  const std::vector<int> rows = {60, 1, 1, 1, 1, 1, 1, 60};
+  std::vector<Vector> vectors = honest_vectors(rows);
+  vectors[3] = vectors[0];
+  vectors[3][9] += 1;
+  for (const auto& [member, why] : judged_by_values(rows, vectors)) {
+    EXPECT_EQ(why.empty(), member != 3) << member << ": " << why;
+  }
 }
 
 TEST(PayloadFilter, RemembersAFewOffersOfAMemberForAnOperation) {

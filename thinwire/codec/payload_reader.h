@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "thinwire/codec/aggregation.h"
 #include "thinwire/codec/payload.h"
@@ -17,6 +18,7 @@ namespace thinwire::codec {
 struct PayloadContent {
   Magnitude magnitude;            // of its values; finite
   std::span<const uint8_t> body;  // the payload without its header
+  std::vector<float> direction;   // of its values (value_sketch.h); empty if all are zero
 };
 
 // Used by one thread.
@@ -35,8 +37,9 @@ class PayloadReader {
 // For an algorithm and the model's layout, which need not outlive the reader; null for one whose
 // payloads nobody can read. `lone_worker`: the run begins with one worker, whose gradient
 // all-reduce exchanges as fp32 while it is alone (Round::followed); operations state that size.
+// `seed`: of the sketches.
 std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
                                                    const tensor::Layout& layout,
-                                                   bool lone_worker = false);
+                                                   bool lone_worker = false, uint64_t seed = 0);
 
 }  // namespace thinwire::codec

@@ -12,10 +12,13 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/plain_message.h"
+#include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
@@ -55,6 +58,17 @@ std::set<std::string> validation_sets(const RunDescription& description) {
 Carrier carrier_given(const ServeOptions& options) {
   if (options.cluster) return Carrier::kCluster;
   return options.mailbox.empty() ? Carrier::kOwnServer : Carrier::kMailbox;
+}
+
+// Of the sketches by which payloads are compared: secret, and the same whenever this coordinator is
+// started.
+uint64_t sketch_seed(const Seed& coordinator) {
+  Bytes secret;
+  ByteWriter writer(secret);
+  writer.put_bytes(coordinator);
+  writer.put_bytes(as_bytes("sketches of payloads"));
+  const Sha256 hash = sha256(secret);
+  return ByteReader(hash.bytes).get<uint64_t>();
 }
 
 // Everything here belongs to the thread that constructs it, except the host's own thread.
@@ -171,8 +185,8 @@ bool Service::another_leads() {
 }
 
 serve::PayloadCheck Service::payload_check() {
-  serve::PayloadCheck check =
-      serve::payload_check(run_.recipe, plan_, run_.description.founding.run);
+  serve::PayloadCheck check = serve::payload_check(
+      run_.recipe, plan_, run_.description.founding.run, sketch_seed(run_.seed));
   if (!check) return check;
   return [this, check = std::move(check)](
              const membership::Offer& offer, uint64_t weight,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "thinwire/base/sha256.h"
 #include "thinwire/codec/payload_reader.h"
@@ -26,10 +27,10 @@ std::vector<TensorSpec> exchanged(const config::Recipe& recipe) {
 }  // namespace
 
 PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
-                           uint64_t run) {
+                           uint64_t run, uint64_t seed) {
   const tensor::Layout layout(exchanged(recipe));
   const std::shared_ptr<codec::PayloadReader> reader = codec::make_payload_reader(
-      method::sync_spec(recipe).method, layout, recipe.train.workers == 1);
+      method::sync_spec(recipe).method, layout, recipe.train.workers == 1, seed);
   if (reader == nullptr) return {};
   return [reader, &plan, run](const membership::Offer& offer, uint64_t weight,
                               const Bytes& payload) -> Result<std::optional<PayloadContent>> {
@@ -42,10 +43,11 @@ PayloadCheck payload_check(const config::Recipe& recipe, const membership::Recip
     id.epoch = offer.epoch;
     id.sender = static_cast<uint32_t>(offer.member);
     id.round = name->round;
-    const auto content = reader->read(payload, id, name->bytes);
+    auto content = reader->read(payload, id, name->bytes);
     if (!content) return tl::unexpected(content.error());
-    const double divisor = reader->weighted() ? static_cast<double>(weight) : 1;
-    return PayloadContent{content->magnitude.norm() / divisor, sha256(content->body)};
+    const auto rows = static_cast<double>(weight);
+    const double norm = content->magnitude.norm() / (reader->weighted() ? rows : 1);
+    return PayloadContent{norm, sha256(content->body), std::move(content->direction), rows};
   };
 }
 

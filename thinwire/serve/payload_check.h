@@ -21,8 +21,9 @@ using PayloadCheck = std::function<Result<std::optional<PayloadContent>>(
     const membership::Offer& offer, uint64_t weight, const Bytes& payload)>;
 
 // For a run with this id. Recipe and plan must outlive the check; used by one thread. Empty for a
-// method without a payload reader.
+// method without a payload reader. `seed`: of the sketches by which payloads are compared; members
+// should not know it, because they could disguise copies with it.
 PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
-                           uint64_t run);
+                           uint64_t run, uint64_t seed);
 
 }  // namespace thinwire::serve

@@ -7,15 +7,15 @@
 #include <iterator>
 #include <utility>
 
-#include "thinwire/base/median.h"
+#include "thinwire/serve/near_copies.h"
+#include "thinwire/serve/typical_range.h"
 
 namespace thinwire::serve {
-namespace {
 
-// What makes the MAD of a normal distribution its standard deviation.
-constexpr double kMadToDeviation = 1.4826;
-
-}  // namespace
+uint64_t PayloadFilter::Operation::place(const Held& one) const {
+  const auto found = order.find({one.offer.member, one.offer.payload});
+  return found == order.end() ? UINT64_MAX : found->second;
+}
 
 bool PayloadFilter::offered(const membership::Offer& offer) {
   auto& order = operations_[name_of(offer)].order;
@@ -65,10 +65,15 @@ void PayloadFilter::forget_before(uint64_t round) {
 }
 
 void PayloadFilter::evaluate(Operation& operation, std::vector<Verdict>& verdicts) {
+  std::vector<Held*>
+      unjudged;  // in the order of offers: copies are known before what they resemble
   for (Held& held : operation.held) {
-    if (held.why) continue;
-    held.why = why_refused(operation, held);
-    verdicts.push_back({held.offer, *held.why});
+    if (!held.why) unjudged.push_back(&held);
+  }
+  std::ranges::stable_sort(unjudged, {}, [&](const Held* one) { return operation.place(*one); });
+  for (Held* const held : unjudged) {
+    held->why = why_refused(operation, *held);
+    verdicts.push_back({held->offer, *held->why});
   }
 }
 
@@ -80,27 +85,47 @@ std::string PayloadFilter::why_refused(const Operation& operation, const Held& h
     if (one.content && one.content->norm > 0) logs.push_back(std::log(one.content->norm));
   }
   if (logs.size() < kMinCompared) return "";
-  const double middle = median_of(logs);
-  for (double& log : logs) log = std::abs(log - middle);
-  const double limit =
-      std::max(std::log(kNormRatio), kNormSpreads * kMadToDeviation * median_of(logs));
-  const double above = std::log(held.content->norm) - middle;
-  if (above <= limit) return "";
+  const TypicalRange typical = typical_range(logs, kNormRatio, kNormSpreads);
+  const double above = std::log(held.content->norm) - typical.middle;
+  if (above <= typical.limit) return "";
   return fmt::format(
       "its norm is {:.3g}, {:.3g} times the median {:.3g} of {} members', beyond "
       "{:.3g} times",
-      held.content->norm, std::exp(above), std::exp(middle), logs.size(), std::exp(limit));
+      held.content->norm, std::exp(above), std::exp(typical.middle), logs.size(),
+      std::exp(typical.limit));
 }
 
 std::string PayloadFilter::copied_from(const Operation& operation, const Held& held) {
-  const auto order = [&](const Held& one) {
-    const auto found = operation.order.find({one.offer.member, one.offer.payload});
-    return found == operation.order.end() ? UINT64_MAX : found->second;
-  };
+  std::vector<const Held*> earlier;  // payloads of other members
   for (const Held& one : operation.held) {
     if (one.offer.member == held.offer.member || !one.content) continue;
-    if (one.content->values != held.content->values || order(one) >= order(held)) continue;
-    return fmt::format("it is a copy of member {}'s", one.offer.member);
+    if (operation.place(one) < operation.place(held)) earlier.push_back(&one);
+  }
+  for (const Held* one : earlier) {
+    if (one->content->values != held.content->values) continue;
+    return fmt::format("it is a copy of member {}'s", one->offer.member);
+  }
+  return changed_copy_of(operation, held, earlier);
+}
+
+std::string PayloadFilter::changed_copy_of(const Operation& operation, const Held& held,
+                                           const std::vector<const Held*>& earlier) {
+  if (held.content->direction.empty()) return "";
+  std::vector<Compared> all;
+  std::map<const Held*, size_t> places;  // in `all`
+  for (const Held& one : operation.held) {
+    if (!one.content || one.content->direction.empty()) continue;
+    places.emplace(&one, all.size());
+    all.push_back({one.content->direction, one.content->rows});
+  }
+  const Resemblance resemblance(all, places.at(&held));
+  for (const Held* one : earlier) {
+    // Honest ones may resemble a copy, too.
+    const bool refused = one->why && !one->why->empty();
+    const auto place = places.find(one);
+    if (refused || place == places.end() || !resemblance.is_near_copy(place->second)) continue;
+    return fmt::format("it is a copy of member {}'s with changes: their cosine is {:.6f}",
+                       one->offer.member, resemblance.cosine_with(place->second));
   }
   return "";
 }

@@ -6,8 +6,9 @@
 //          kNormSpreads * 1.4826 * MAD), with median and MAD over the ln(norm) of all payloads
 //          that have arrived, itself included (Leys et al. 2013, "Detecting outliers: Do not use
 //          standard deviation around the mean, use absolute deviation around the median").
-//   copy   a payload is refused if another member announced or offered the same values before.
-// A payload whose values are all zero is subject to neither.
+//   copy   a payload is refused if another member announced or offered the same values before, or
+//          values that it resembles as no honest members' do (near_copies.h).
+// A payload whose values are all zero is subject to none.
 //
 // With fewer than kMinCompared contents there is no majority to compare with, and no norm is
 // refused. So that the first payload is compared, too, payloads wait for a verdict until those of
@@ -36,8 +37,10 @@ inline constexpr size_t kMaxOffers = 4;
 
 // What a check finds in a payload.
 struct PayloadContent {
-  double norm = 0;  // L2, of its values; finite
-  Sha256 values;    // the same for payloads that hold the same values
+  double norm = 0;                    // L2, of its values; finite
+  Sha256 values;                      // the same for payloads that hold the same values
+  std::vector<float> direction = {};  // of its values (codec/value_sketch.h); empty: not compared
+  double rows = 1;                    // of its member in the round, above 0
 };
 
 struct Verdict {
@@ -76,6 +79,9 @@ class PayloadFilter {
     std::map<std::pair<int, Sha256>, uint64_t> order;  // of offers, by member and payload
     std::vector<Held> held;
     double since = 0;  // when the first payload arrived
+
+    // In the order of offers; those that were not offered are last.
+    uint64_t place(const Held& one) const;
   };
 
   static Name name_of(const membership::Offer& offer) {
@@ -84,6 +90,8 @@ class PayloadFilter {
   static void evaluate(Operation& operation, std::vector<Verdict>& verdicts);
   static std::string why_refused(const Operation& operation, const Held& held);
   static std::string copied_from(const Operation& operation, const Held& held);
+  static std::string changed_copy_of(const Operation& operation, const Held& held,
+                                     const std::vector<const Held*>& earlier);
 
   const double timeout_s_;
   uint64_t offers_ = 0;
