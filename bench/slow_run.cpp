@@ -32,6 +32,7 @@
 namespace thinwire::transport {
 namespace {
 
+constexpr const char* kRun = "slow";
 constexpr double kPatience = 60;  // seconds
 constexpr size_t kPayloadBytes = 8192;
 constexpr size_t kStatementBytes = 200;

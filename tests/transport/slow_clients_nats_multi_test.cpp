@@ -90,14 +90,14 @@ class SlowClients {
 };
 
 TEST(SlowClients, WhoeverStopsReadingIsClosedAtTheLimitOfPendingBytes) {
-  SlowClients clients({.write_s = kNever, .pending_bytes = 1 << 20});
+  SlowClients clients({.write_s = kNever, .pending_bytes = 4 << 20});
   const auto deaf = clients.deaf_member();
   EXPECT_THAT(clients.flooded_until_closed(), HasSubstr("Slow Consumer (Pending Bytes)"));
   clients.expect_service();
 }
 
 TEST(SlowClients, WhoeverStopsReadingIsClosedAtTheWriteDeadline) {
-  SlowClients clients({.write_s = 0.5});
+  SlowClients clients({.write_s = 0.5, .pending_bytes = 1 << 30});
   const auto deaf = clients.deaf_member();
   EXPECT_THAT(clients.flooded_until_closed(), HasSubstr("Slow Consumer (Write Deadline)"));
   clients.expect_service();
@@ -130,7 +130,7 @@ TEST(SlowClients, WhoeverStopsReadingHoldsUpNobody) {
 
 // The honest ones have nothing to say for long either, but they answer.
 TEST(SlowClients, WhoeverFallsSilentIsClosed) {
-  SlowClients clients({.silence_s = 0.6});
+  SlowClients clients({.silence_s = 3});
   BareClient silent(clients.member());
   silent.log_in();
   EXPECT_TRUE(silent.read_until("Stale Connection"));
@@ -140,7 +140,7 @@ TEST(SlowClients, WhoeverFallsSilentIsClosed) {
 
 // TLS is all that they do.
 TEST(SlowClients, WhoeverNeverLogsInIsClosedAtTheLimitForHandshakes) {
-  SlowClients clients({.handshake_s = 0.5});
+  SlowClients clients({.handshake_s = 1});
   std::vector<std::unique_ptr<BareClient>> strangers;
   for (int i = 0; i < 20; ++i) strangers.push_back(std::make_unique<BareClient>(clients.member()));
   clients.expect_service();

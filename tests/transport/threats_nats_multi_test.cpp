@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "nats_run.h"
@@ -345,6 +346,21 @@ TEST(Threats, HalfOpenConnectionsAreClosed) {
   std::vector<std::unique_ptr<Socket>> sockets;
   for (int i = 0; i < 200; ++i) sockets.push_back(std::make_unique<Socket>(run.server().port()));
   EXPECT_TRUE(put(run, *here, random_bytes(100'000, 1)));
+  EXPECT_TRUE(run.connect("there")->connected());
+  for (const auto& socket : sockets) EXPECT_THAT(socket->rest(), testing::Not(HasSubstr("hangs")));
+}
+
+// Nor does it help them to go on, a byte at a time, with a handshake that never ends.
+TEST(Threats, SlowHandshakesAreClosed) {
+  NatsRun run({.handshake_s = 1});
+  const auto here = run.connect("here");
+  std::vector<std::unique_ptr<Socket>> sockets;
+  for (int i = 0; i < 50; ++i) sockets.push_back(std::make_unique<Socket>(run.server().port()));
+  constexpr std::string_view kHello("\x16\x03\x01\x02\x00\x01\x00", 7);
+  for (size_t at = 0; at < kHello.size(); ++at) {
+    for (const auto& socket : sockets) socket->send(kHello.substr(at, 1));
+    EXPECT_TRUE(put(run, *here, random_bytes(100'000, at)));
+  }
   EXPECT_TRUE(run.connect("there")->connected());
   for (const auto& socket : sockets) EXPECT_THAT(socket->rest(), testing::Not(HasSubstr("hangs")));
 }
