@@ -23,7 +23,7 @@ namespace thinwire::membership {
 namespace {
 
 constexpr int kMembers = 16;
-constexpr int kRows = 10;  // of a round, an even share
+constexpr int kRows = 10;              // of a round, an even share
 constexpr double kRoundSeconds = 120;  // of a member at full speed, with an even share
 constexpr double kRepairSeconds = 180;
 

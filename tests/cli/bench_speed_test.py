@@ -56,6 +56,8 @@ class BenchSpeed(unittest.TestCase):
                        [*galore, "optim.gradients=projected"],
                        [*galore, "optim.gradients=projected", "train.microbatch=1"],
                        [*galore, "optim.gradients=projected", "train.update=layer", "optim.clip=0"],
+                       ["train.update=layer", "optim.clip=0", "model.vocab=1024", "model.vocab_slabs=3"],
+                       [*galore, *thin, "model.vocab=1024", "model.vocab_slabs=3"],
                        [*galore, *thin], [*galore, *thin, f"train.offload_dir={self.folder.name}", "train.offload=true"],
                        ["optim.method=scale", "train.workers=1", *thin[:4]],
                        ["adapter.kind=low_rank", "adapter.rank=4"], ["adapter.kind=relora", "adapter.rank=4"],

@@ -40,6 +40,8 @@ SHAPES = {
         "optim.bases=8bit"],
 }
 SHAPES["in files"] = [*SHAPES["everything in few bits"], "train.offload=true"]
+SHAPES["vocabulary in slabs"] = [*SHAPES["everything in few bits"], "model.vocab_slabs=8"]
+SHAPES["vocabulary in slabs, in files"] = [*SHAPES["in files"], "model.vocab_slabs=8"]
 
 
 class PlanMemory(PlanCase):

@@ -61,6 +61,21 @@ TEST_F(LayerUpdates, ARunMayChangeBetweenBothEnds) {
   EXPECT_EQ(train(tiny_recipe(folder_, layer), {}).summary.digest, whole.summary.digest);
 }
 
+// Of 258 rows, cut at multiples of 128.
+TEST_F(LayerUpdates, InSlabsOfTheVocabularyLearnTheSame) {
+  const std::vector<std::vector<std::string>> variants = {
+      {"train.workers=4", "optim.clip_by=previous"},
+      {"train.workers=1", "optim.clip=0", "train.precision=bf16"},
+      {"train.workers=2", "optim.clip=0", "sync.method=diloco", "diloco.sync_every=5"}};
+  for (std::vector<std::string> fields : variants) {
+    fields.emplace_back("train.update=layer");
+    const auto loss = [&] { return run(fields).summary.val_loss.at("validation"); };
+    const double whole = loss();
+    fields.emplace_back("model.vocab_slabs=3");
+    EXPECT_NEAR(loss(), whole, 1e-4 * whole) << fmt::format("{}", fmt::join(fields, " "));
+  }
+}
+
 // The smallest of everything, of a single worker: resumed after every step around two renewals.
 TEST_F(LayerUpdates, WithEverythingInFewBitsAResumedRunHasTheSameBits) {
   const std::vector<std::string> thin = {"train.workers=1",       "train.update=layer",
@@ -70,9 +85,9 @@ TEST_F(LayerUpdates, WithEverythingInFewBitsAResumedRunHasTheSameBits) {
                                          "checkpoint.every=1",    "checkpoint.keep=100"};
   const std::vector<std::vector<std::string>> optimizers = {
       {"optim.method=galore", "galore.rank=8", "galore.refresh=4", "optim.gradients=projected",
-       "optim.bases=8bit"},
+       "optim.bases=8bit", "model.vocab_slabs=3"},
       {"optim.method=apollo", "apollo.rank=1", "apollo.scaling=tensor", "apollo.refresh=4",
-       "optim.bases=8bit"},
+       "optim.bases=8bit", "model.vocab_slabs=3"},
       {"optim.method=scale"}};
   for (const std::vector<std::string>& optimizer : optimizers) {
     std::vector<std::string> fields = thin;

@@ -58,6 +58,9 @@ TEST_F(OffloadedRun, HasTheBitsOfOneInMemory) {
   expect_same_bits({"train.workers=1", "train.precision=bf16", "train.weights=bf16",
                     fmt::format("train.init={}/1", folder_.string())});
   expect_same_bits(kThin);
+  std::vector<std::string> slabs = kThin;
+  slabs.emplace_back("model.vocab_slabs=3");
+  expect_same_bits(slabs);
   expect_same_bits({"train.workers=1", "adapter.kind=relora", "adapter.rank=4",
                     "relora.merge_every=5", "relora.rewarm=2"});
   expect_same_bits({"train.workers=1", "optim.method=natural_galore", "natural_galore.rank=4"});

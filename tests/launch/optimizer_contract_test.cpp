@@ -59,9 +59,9 @@ void append_renewals(std::vector<Pair>& pairs) {
       {"refresh=3", "sides=two", "history=5", "at_refresh=clear", "damping_is=relative"});
   const std::vector<std::string> projected = {"optim.gradients=projected", "galore.refresh=3"};
   std::vector<std::string> thin = projected;
-  thin.insert(thin.end(),
-              {"optim.state=8bit", "optim.bases=8bit", "train.update=layer", "optim.clip=0",
-               "train.precision=bf16", "model.recompute=block", "model.block_inputs=bf16"});
+  thin.insert(thin.end(), {"optim.state=8bit", "optim.bases=8bit", "train.update=layer",
+                           "optim.clip=0", "train.precision=bf16", "model.recompute=block",
+                           "model.block_inputs=bf16", "model.vocab_slabs=3"});
   const auto& galore = method::find_optimizer("galore");
   for (const char* method : {"allreduce", "diloco"}) {
     pairs.push_back({&galore, &method::find_method(method), "Projected", projected});

@@ -60,6 +60,14 @@ TEST(OffloadMemory, TheWindowHoldsTheLargestTensorAndHalfAsMuch) {
   EXPECT_EQ(offload_window(recipe, tensors_of(recipe)), 1.5 * 4096 * 256 * 12);
 }
 
+// All weights of the head, but two moments of half of it.
+TEST(OffloadMemory, TheWindowHoldsTheStateOfOneSlab) {
+  const config::Recipe recipe =
+      recipe_of({"train.offload=true", "model.hidden=256", "train.update=layer", "optim.clip=0",
+                 "model.vocab_slabs=2"});
+  EXPECT_EQ(offload_window(recipe, tensors_of(recipe)), 1.5 * 4096 * 256 * (4 + 8 / 2));
+}
+
 TEST(OffloadMemory, ProductsInBf16KeepTheirCopy) {
   const config::Recipe both = recipe_of({"train.offload=true", "train.precision=bf16"});
   const std::vector<TensorSpec> tensors = tensors_of(both);

@@ -13,6 +13,7 @@
 #include "thinwire/method/ignored.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -162,6 +163,66 @@ TEST(Updates, HoldOneGradientAloneAndTwoGroupsBesideItTogether) {
   EXPECT_EQ(gradients_of(layer({"train.workers=4", "sync.method=diloco", "sync.within=allreduce",
                                 "sync.clusters=2"})),
             kHead + 2 * (kHead + kNorm));
+}
+
+TEST(VocabularySlabs, HoldTheGradientOfOneSlabAlone) {
+  constexpr double kBlock = 4.0 * 2 * 128 * 512;  // gate and up
+  constexpr double kHead = 4.0 * 4096 * 128;
+  const auto slabs = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"llama.intermediate=512"});
+    return gradients_of(layer(fields));
+  };
+  EXPECT_EQ(slabs({"model.vocab_slabs=2"}), kHead / 2);
+  // Cut at multiples of 32 rows.
+  EXPECT_EQ(slabs({"model.vocab_slabs=3"}), 4.0 * 1376 * 128);
+  EXPECT_EQ(slabs({"model.vocab_slabs=64"}), kBlock);
+  // The sums of groups are those of whole gradients.
+  EXPECT_EQ(slabs({"model.vocab_slabs=2", "train.workers=4"}), kHead / 2 + 2 * (kHead + 4.0 * 128));
+  EXPECT_EQ(slabs({"model.vocab_slabs=2", "optim.method=galore", "optim.gradients=projected"}),
+            kHead / 2);
+  EXPECT_EQ(slabs({"model.vocab_slabs=2", "train.init=base", "adapter.kind=lora",
+                   "adapter.whole=[\"lm_head\"]"}),
+            kHead / 2);
+}
+
+TEST(VocabularySlabs, AreRefusedWhereRowsCannotComeOneAfterTheOther) {
+  const auto refused = [](std::vector<std::string> fields) {
+    fields.emplace_back("model.vocab_slabs=4");
+    return refusal(fields);
+  };
+  const auto with = [&](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"train.update=layer", "optim.clip_by=previous"});
+    return refused(fields);
+  };
+  EXPECT_EQ(with({}), tests::kNoError);
+  EXPECT_EQ(with({"optim.clip=0"}), tests::kNoError);
+  EXPECT_THAT(refused({}),
+              AllOf(HasSubstr("[model] vocab_slabs = 4 needs train.update = \"layer\", got "
+                              "\"step\""),
+                    HasSubstr("or model.vocab_slabs = 1")));
+  EXPECT_THAT(refused({"train.update=layer", "optim.clip_by=tensor"}),
+              AllOf(HasSubstr("optim.clip_by = \"tensor\""), HasSubstr("\"previous\"")));
+  EXPECT_THAT(refused({"train.update=layer", "optim.method=galore", "optim.gradients=projected"}),
+              AllOf(HasSubstr("clipped by its own norm"), HasSubstr("optim.clip = 0")));
+  EXPECT_THAT(with({"model.tied=true"}), HasSubstr("needs tied = false, got true"));
+  EXPECT_THAT(with({"train.device=torch_cpu"}),
+              HasSubstr("needs train.device = \"cpu\", got \"torch_cpu\""));
+  EXPECT_THAT(with({"model.architecture=roberta", "roberta.labels=67", "data.records=labels"}),
+              HasSubstr("needs an architecture whose head predicts tokens, got \"roberta\""));
+}
+
+TEST(VocabularySlabs, NeedAnOptimizerThatTakesRows) {
+  for (const OptimizerSpec* optimizer : all_optimizers()) {
+    const std::string message =
+        refusal({"train.update=layer", "optim.clip=0", "model.vocab_slabs=4",
+                 "optim.method=" + std::string(optimizer->name)});
+    if (optimizer->vocabulary_by_rows) {
+      EXPECT_EQ(message, tests::kNoError) << optimizer->name;
+    } else {
+      EXPECT_THAT(message, AllOf(HasSubstr("got optim.method = \"scale\""),
+                                 HasSubstr("adamw, apollo, fira, galore, muon, natural_galore")));
+    }
+  }
 }
 
 TEST(Updates, WorkersOfAStepAreThoseOfTheLargestCluster) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/method.h"
@@ -127,6 +128,57 @@ TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
     EXPECT_EQ(std::memcmp(results[0].all().data(), other.all().data(), other.all().size_bytes()),
               0);
   }
+}
+
+// Of those that can: all rows at once, or slab by slab.
+TEST_P(EveryOptimizer, UpdatesRowsOfEmbeddingAndHeadWithTheSameBits) {
+  if (!GetParam().optimizer->vocabulary_by_rows) GTEST_SKIP() << "takes whole tensors";
+  const tensor::Layout layout(
+      {{"embed", {300, 32}, TensorRole::kEmbedding}, {"head", {5000, 9}, TensorRole::kHead}});
+  for (const WeightFormat format : {WeightFormat::kF32, WeightFormat::kBf16}) {
+    std::vector<std::vector<uint8_t>> results;
+    for (const int64_t slabs : {1, 3}) {
+      ThreadPool threads(2);
+      tensor::Arena initial(layout), params(layout, format), grads(layout);
+      fill(initial, 1);
+      params.assign(initial);
+      const auto optimizer = make_optimizer(options(), layout);
+      for (uint64_t step = 0; step < 3; ++step) {
+        fill(grads, 10 + step);
+        for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
+          const auto gradient = std::as_const(grads).tensor(tensor);
+          const int64_t count = std::ssize(gradient), width = layout.specs()[tensor].shape[1];
+          const int64_t slab = slab_rows(count / width, width, slabs) * width;
+          for (int64_t begin = 0; begin < count; begin += slab) {
+            const auto rows = gradient.subspan(static_cast<size_t>(begin),
+                                               static_cast<size_t>(std::min(slab, count - begin)));
+            optimizer->update(rows_update(params, tensor, begin, rows), {step, 0.01f, 0.7f},
+                              threads);
+          }
+        }
+      }
+      const auto bytes = std::as_const(params).bytes();
+      std::vector<uint8_t>& result = results.emplace_back(bytes.begin(), bytes.end());
+      for (const OptimizerState& part : optimizer->state()) {
+        result.insert(result.end(), part.bytes.begin(), part.bytes.end());
+      }
+    }
+    EXPECT_EQ(results[1], results[0]);
+  }
+}
+
+TEST(GlobalNorm, OfPartsHasTheSameBits) {
+  ThreadPool threads(2);
+  const tensor::Layout layout({{"head", {5000, 3}, TensorRole::kHead}});
+  tensor::Arena grads(layout);
+  fill(grads, 3);
+  const std::span<const float> all = std::as_const(grads).tensor(0);
+  double squares = 0;
+  for (size_t begin = 0; begin < all.size(); begin += 2 * kNormBlock) {
+    squares = add_squares(
+        squares, all.subspan(begin, std::min<size_t>(2 * kNormBlock, all.size() - begin)), threads);
+  }
+  EXPECT_EQ(std::sqrt(squares), global_norm(all, threads));
 }
 
 TEST_P(EveryOptimizer, KeepsWeightsInBf16WithTheSameBitsInAnyOrder) {

@@ -2,6 +2,7 @@
 // fed with gradients that the test makes up.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -10,6 +11,7 @@
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
@@ -101,8 +103,7 @@ class Replicas {
         }
         replica.strategy->before_step(round);
         gradients(member, replica.gradients);
-        const bool streams = recipe_.train.update == config::UpdateTime::kLayer;
-        if (!round.member(member).inactive()) hand_over(replica, round, streams);
+        if (!round.member(member).inactive()) hand_over(replica, round);
         reports[size_t(member)] = replica.strategy->after_step(round);
       });
     }
@@ -135,14 +136,23 @@ class Replicas {
   };
 
   // As a backward pass does.
-  static void hand_over(Replica& replica, const Round& round, bool streams) {
+  void hand_over(Replica& replica, const Round& round) const {
     const tensor::Arena& gradients = replica.gradients;
     for (const GradientGroup& group : gradient_groups(gradients.layout().specs())) {
       for (const size_t tensor : group.tensors) {
-        if (!streams) break;
-        replica.strategy->take_gradient(round, tensor, gradients.tensor(tensor));
+        if (recipe_.train.update != config::UpdateTime::kLayer) break;
+        hand_over(replica, round, tensor, gradients.tensor(tensor));
       }
       replica.strategy->gradients_ready(round, group.number);
+    }
+  }
+  void hand_over(Replica& replica, const Round& round, size_t tensor,
+                 std::span<const float> gradient) const {
+    const auto formed = static_cast<size_t>(
+        method::formed_elements(layout_.specs()[tensor], recipe_.model.vocab_slabs));
+    for (size_t begin = 0; begin < gradient.size(); begin += formed) {
+      const size_t count = std::min(formed, gradient.size() - begin);
+      replica.strategy->take_gradient(round, tensor, gradient.subspan(begin, count));
     }
   }
 

@@ -36,9 +36,10 @@ config::Recipe recipe_with(std::vector<std::string> fields) {
 }
 
 // Steps of `workers` replicas, with unequal weights where they are averaged.
-std::unique_ptr<Replicas> trained(std::vector<std::string> fields, int workers) {
+std::unique_ptr<Replicas> trained(std::vector<std::string> fields, int workers,
+                                  const std::vector<TensorSpec>& tensors = specs()) {
   fields.push_back(fmt::format("train.workers={}", workers));
-  auto replicas = std::make_unique<Replicas>(recipe_with(fields), specs(), workers);
+  auto replicas = std::make_unique<Replicas>(recipe_with(fields), tensors, workers);
   for (int worker = 0; worker < workers; ++worker) {
     random_gradients(0, 1000, replicas->params(worker));
   }
@@ -91,6 +92,31 @@ TEST(StreamedUpdates, HaveTheSameBitsUnderEveryMethodThatTrainsApart) {
   }
 }
 
+// Three slabs each of embedding and head, against all of their rows at once.
+TEST(StreamedUpdates, HaveTheSameBitsInSlabsOfRows) {
+  std::vector<TensorSpec> tensors = specs();
+  for (const size_t table : {size_t{0}, tensors.size() - 1}) tensors[table].shape = {1100, 8};
+  const std::vector<std::vector<std::string>> variants = {
+      {"optim.clip=0"},
+      {"optim.clip=0.5", "optim.clip_by=previous", "optim.state=8bit"},
+      {"optim.clip=0.5", "optim.clip_by=previous", "optim.method=muon", "sync.method=diloco",
+       "diloco.sync_every=3"},
+      {"optim.clip=0", "optim.method=galore", "galore.rank=3"}};
+  for (std::vector<std::string> fields : variants) {
+    fields.emplace_back("train.update=layer");
+    std::vector<std::string> slabs = fields;
+    slabs.emplace_back("model.vocab_slabs=3");
+    for (const int workers : {1, 2}) {
+      const auto whole = trained(fields, workers, tensors);
+      const auto cut = trained(slabs, workers, tensors);
+      for (int worker = 0; worker < workers; ++worker) {
+        EXPECT_THAT(cut->params(worker).all(), ElementsAreArray(whole->params(worker).all()))
+            << fmt::format("{} of {}, {}", worker, workers, fmt::join(fields, " "));
+      }
+    }
+  }
+}
+
 TEST(Clipping, ByTensorAndByThePreviousNormDifferFromByStep) {
   const auto weights = [&](const char* by) {
     const auto replicas =
@@ -118,6 +144,25 @@ TEST(StreamedUpdates, ANonFiniteGradientEndsTheRunBeforeItsTensorIsTouched) {
       tests::error_of([&] { replicas.strategy(0).take_gradient(round, kBad, gradient); });
   EXPECT_THAT(message, HasSubstr("step 1: the gradient norm is nan on worker 0"));
   EXPECT_THAT(replicas.params(0).tensor(kBad), ElementsAreArray(kept));
+}
+
+// Those before it have changed by then.
+TEST(StreamedUpdates, ANonFiniteSlabEndsTheRunBeforeItsRowsAreTouched) {
+  const std::vector<TensorSpec> tensors = {{"head", {1024, 8}, TensorRole::kHead}};
+  Replicas replicas(recipe_with({"train.update=layer", "optim.clip=0", "model.vocab_slabs=2"}),
+                    tensors, 1);
+  random_gradients(0, 1000, replicas.params(0));
+  const auto rows = replicas.params(0).tensor(0).subspan(4096);
+  const std::vector<float> kept(rows.begin(), rows.end());
+  Round round;
+  round.learning_rate = 1e-2f;
+  round.roster = {{0, {}, 1.0f, 0}};
+  std::vector<float> gradient(4096, 1.0f);
+  replicas.strategy(0).take_gradient(round, 0, gradient);
+  gradient[4095] = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(tests::error_of([&] { replicas.strategy(0).take_gradient(round, 0, gradient); }),
+              HasSubstr("the gradient norm is inf on worker 0"));
+  EXPECT_THAT(replicas.params(0).tensor(0).subspan(4096), ElementsAreArray(kept));
 }
 
 // Also where the bases of projections are agreed on.

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
+#include <cstring>
 
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
@@ -91,6 +94,50 @@ TEST(LinearCrossEntropy, FactorsOfOneChangeNoBit) {
   EXPECT_EQ(with, without);
 }
 
+// The slabs of dweight together, of several chunks of rows with a rest.
+template <typename T>
+std::vector<float> gradient_in_slabs(int64_t slab, const std::vector<float>& factors,
+                                     std::vector<float>* whole) {
+  constexpr int64_t kRows = 300;
+  ThreadPool threads(2);
+  LinearCrossEntropy<T> head(kWidth, kVocabulary, kRows, threads);
+  const auto x = random_values<T>(kRows * kWidth, 1),
+             weight = random_values<T>(kVocabulary * kWidth, 2);
+  const std::vector<int32_t> targets = random_targets(kRows);
+  std::vector<T> dx(x.size()), dx_alone(x.size());
+  const auto compute = [&](T* to, float* dweight) {
+    return head.loss_and_gradients(kRows, x.data(), weight.data(), targets.data(), factors.data(),
+                                   0.25f, to, 1.0f, dweight);
+  };
+  whole->assign(weight.size(), 1.0f);
+  const double loss = compute(dx.data(), whole->data());
+  EXPECT_EQ(compute(dx_alone.data(), nullptr), loss);
+  EXPECT_EQ(std::memcmp(dx.data(), dx_alone.data(), dx.size() * sizeof(T)), 0);
+  std::vector<float> slabs(weight.size(), 1.0f);
+  for (int64_t first = 0; first < kVocabulary; first += slab) {
+    const int64_t count = std::min(slab, kVocabulary - first);
+    // The rows of other slabs may have changed.
+    std::vector<T> rows(weight.size(), rounded(std::nanf(""), T()));
+    std::copy_n(weight.data() + first * kWidth, count * kWidth, rows.data() + first * kWidth);
+    head.weight_gradient(kRows, x.data(), rows.data(), targets.data(), first, count, 1.0f,
+                         slabs.data() + first * kWidth);
+  }
+  return slabs;
+}
+
+template <typename T>
+void expect_slabs_are_the_whole(double bound) {
+  std::vector<float> whole;
+  for (const int64_t slab : {1, 4, 11}) {
+    const std::vector<float> slabs = gradient_in_slabs<T>(slab, random_factors(300), &whole);
+    EXPECT_LT(error(slabs, widen(whole)), bound) << slab;
+  }
+}
+
+TEST(LinearCrossEntropy, SlabsOfTheWeightsGradientAreThatOfTheWhole) {
+  expect_slabs_are_the_whole<float>(1e-5);
+}
+
 class LinearCrossEntropyBf16 : public OnEachBf16Kernel {};
 INSTANTIATE_TEST_SUITE_P(Ways, LinearCrossEntropyBf16, testing::ValuesIn(kBf16Kernels),
                          [](const auto& kernel) { return name_of(kernel.param); });
@@ -99,6 +146,11 @@ TEST_P(LinearCrossEntropyBf16, EqualsTheReference) {
   expect_equal_to_reference<Bf16>(1, 1);
   expect_equal_to_reference<Bf16>(300, 2);
   expect_equal_to_reference<Bf16>(300, 2, random_factors(300));
+}
+
+TEST_P(LinearCrossEntropyBf16, SlabsOfTheWeightsGradientAreThatOfTheWhole) {
+  // Where a logit has other last bits, its gradient may be rounded to the other neighbour.
+  expect_slabs_are_the_whole<Bf16>(1e-3);
 }
 
 TEST(LinearCrossEntropy, ThreadsDoNotChangeTheBits) {

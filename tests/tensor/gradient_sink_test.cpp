@@ -13,6 +13,7 @@ namespace thinwire::tensor {
 namespace {
 
 using testing::ElementsAre;
+using testing::Pair;
 
 // Gaps behind the first two; the second and third are one product where they are neighbours.
 std::vector<TensorSpec> specs() {
@@ -97,6 +98,27 @@ TEST(StreamedGradients, HandsOverEachTensorOfACompleteRangeOutOfTheSameMemory) {
   EXPECT_EQ(taken[2].first, 1u);
   EXPECT_EQ(taken[2].second, std::vector<float>(20, 3));
   EXPECT_THAT(ended, ElementsAre(0));
+}
+
+TEST(StreamedGradients, HandsOverTheRowsOfASlab) {
+  const Layout layout(specs());
+  std::vector<std::pair<size_t, std::vector<float>>> taken;
+  StreamedGradients sink(layout, {.largest = 10, .held = {}},
+                         {[&](size_t tensor, std::span<const float> gradient) {
+                            taken.emplace_back(
+                                tensor, std::vector<float>(gradient.begin(), gradient.end()));
+                          },
+                          [](int) {}});
+  sink.begin({}, nullptr);
+  const int64_t first = layout.offset(1);
+  float value = 0;
+  for (const GradientRange& slab : {GradientRange{first, 10}, {first + 10, 10}, {0, 10}, {10, 5}}) {
+    write(sink.open(slab), slab.count, ++value);
+    sink.complete(slab);
+  }
+  EXPECT_THAT(taken,
+              ElementsAre(Pair(1u, std::vector<float>(10, 1)), Pair(1u, std::vector<float>(10, 2)),
+                          Pair(0u, std::vector<float>(10, 3)), Pair(0u, std::vector<float>(5, 4))));
 }
 
 // A tied embedding: the head's product first, the rows of the batch's tokens last.

@@ -8,6 +8,7 @@
 #include <limits>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tests/tensor/kernel_cases.h"
@@ -216,15 +217,14 @@ TYPED_TEST(KernelTest, CrossEntropyEqualsTheReference) {
 
   std::vector<T> got(logits.size());
   auto spent = logits;
-  float denominator = 0;
+  SoftmaxSum sum;
   const float value =
-      this->kernel_.cross_entropy(vocabulary, spent.data(), target, got.data(), &denominator);
+      this->kernel_.cross_entropy(vocabulary, spent.data(), target, got.data(), &sum);
   EXPECT_NEAR(value, expected, 1e-5 * expected);
-  for (double& entry : gradient) entry *= denominator;
+  for (double& entry : gradient) entry *= sum.denominator;
   EXPECT_LT(error(got, gradient), kBound<T>);
   spent = logits;
-  EXPECT_EQ(value,
-            this->kernel_.cross_entropy(vocabulary, spent.data(), target, nullptr, &denominator));
+  EXPECT_EQ(value, this->kernel_.cross_entropy(vocabulary, spent.data(), target, nullptr, &sum));
 }
 
 TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
@@ -236,20 +236,45 @@ TYPED_TEST(KernelTest, CrossEntropyFollowsLogitsThatGrowBeyondAnyFirstGuess) {
   for (const float logit : logits) total += std::exp(logit - 300.0);
   std::vector<T> got(logits.size());
   auto spent = logits;
-  float denominator = 0;
+  SoftmaxSum sum;
   const float value =
-      this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, got.data(), &denominator);
+      this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, got.data(), &sum);
   EXPECT_NEAR(value, std::log(total) + 300.0 - logits[kTarget], 1e-4);
   spent = logits;
   T* const in_place = reinterpret_cast<T*>(spent.data());
-  this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, in_place, &denominator);
+  this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, in_place, &sum);
   EXPECT_EQ(std::memcmp(in_place, got.data(), got.size() * sizeof(T)), 0);
   Matrix expected;
   for (const float logit : logits) {
-    expected.push_back(denominator * std::exp(logit - 300.0) / total);
+    expected.push_back(sum.denominator * std::exp(logit - 300.0) / total);
   }
-  expected[kTarget] -= denominator;
+  expected[kTarget] -= sum.denominator;
   EXPECT_LT(error(got, expected), kBound<T>);
+  // Again, in parts of which the last has the target.
+  std::vector<T> again(logits.size());
+  for (const auto& [begin, end] :
+       {std::pair<int64_t, int64_t>{0, 4000}, {4000, 4001}, {4001, kVocabulary}}) {
+    this->kernel_.cross_entropy_again(end - begin, logits.data() + begin, kTarget - begin, sum,
+                                      again.data() + begin);
+  }
+  EXPECT_LT(error(again, expected), kBound<T>);
+}
+
+TYPED_TEST(KernelTest, CrossEntropyAgainHasTheSameBitsIfNoLogitOutgrowsTheFirstGuess) {
+  using T = typename TypeParam::T;
+  constexpr int64_t kVocabulary = 5000, kTarget = 4100;
+  const auto logits = random_values<float>(kVocabulary, 1);
+  std::vector<T> got(logits.size()), again(logits.size());
+  auto spent = logits;
+  SoftmaxSum sum;
+  this->kernel_.cross_entropy(kVocabulary, spent.data(), kTarget, got.data(), &sum);
+  for (int64_t begin = 0; begin < kVocabulary; begin += 1000) {
+    spent = logits;
+    T* const in_place = reinterpret_cast<T*>(spent.data() + begin);
+    this->kernel_.cross_entropy_again(1000, spent.data() + begin, kTarget - begin, sum, in_place);
+    std::copy_n(in_place, 1000, again.data() + begin);
+  }
+  EXPECT_EQ(std::memcmp(again.data(), got.data(), got.size() * sizeof(T)), 0);
 }
 
 TYPED_TEST(KernelTest, RotationTurnsBackByItsInverse) {

@@ -2,8 +2,10 @@
 // Predictions of a run's memory read the same constants as the run itself.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 
 namespace thinwire {
 
@@ -34,6 +36,18 @@ constexpr int64_t logit_rows(int64_t vocabulary) {
 // The gradient of the head's input (a chunk's logit gradients times the head's weight) is summed in
 // this many parts.
 inline constexpr int64_t kLogitParts = 2;
+
+// A table whose gradient is formed in slabs of rows is cut at multiples of this many elements, a
+// multiple of the blocks in which norms are summed and state is kept: so slabs change neither.
+inline constexpr int64_t kSlabElements = 4096;
+
+// Rows of each slab of a table [rows, width] that is cut into at most `slabs`, but for the last
+// one.
+constexpr int64_t slab_rows(int64_t rows, int64_t width, int64_t slabs) {
+  const int64_t grain = kSlabElements / std::gcd(kSlabElements, width);
+  const int64_t least = (rows + slabs - 1) / slabs;
+  return std::min(rows, (least + grain - 1) / grain * grain);
+}
 
 // How many steps ahead rows are read.
 inline constexpr size_t kStepsReadAhead = 2;

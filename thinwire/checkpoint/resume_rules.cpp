@@ -30,6 +30,9 @@ constexpr std::array kRules = {
     ResumeRule{"model.recompute", OnChange::kSameBits},
     ResumeRule{"model.block_inputs", OnChange::kOtherBits,
                "blocks are recomputed from inputs that are rounded, or no longer rounded"},
+    ResumeRule{"model.vocab_slabs", OnChange::kOtherBits,
+               "the head's gradient is formed by other products, so results are the same up to "
+               "rounding; workers still agree with each other"},
     ResumeRule{"train.launcher", OnChange::kSameBits},
     ResumeRule{"train.offload", OnChange::kSameBits},
     ResumeRule{"train.offload_dir", OnChange::kSameBits},

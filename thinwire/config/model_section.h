@@ -20,6 +20,7 @@ struct ModelSection : SectionOf<ModelSection> {
   double init_std = 0.02;
   std::string recompute = "none";     // none | attention | block: what a backward pass recomputes
   std::string block_inputs = "fp32";  // fp32 | bf16: how it keeps what it recomputes a block from
+  int64_t vocab_slabs = 1;            // in which gradients of embedding and head are formed
   void describe(Fields& fields) override;
 };
 

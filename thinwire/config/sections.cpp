@@ -107,6 +107,11 @@ void ModelSection::describe(Fields& fields) {
       "block_inputs", block_inputs, {"fp32", "bf16"},
       "Number format in which recompute = \"block\" keeps the inputs of blocks; bf16 "
       "halves them, and blocks are recomputed from rounded inputs. The loss is the same.");
+  fields.integer(
+      "vocab_slabs", vocab_slabs, "", 1, 1 << 16,
+      "With train.update = \"layer\": into how many slabs of rows embedding and head are cut, so "
+      "that only one slab's gradient is held at a time; 1 means none. More than 1 saves memory and "
+      "computes the last product once more. The loss is the same.");
 }
 
 void AdapterSection::describe(Fields& fields) {

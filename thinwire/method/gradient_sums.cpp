@@ -52,7 +52,7 @@ PassWork pass_work(const config::Recipe& recipe) {
           .work(ModelSpec(recipe), {.rows = 1, .sequence = recipe.train.sequence});
   const double forward = kForward * work.products + kForwardAttention * work.attention;
   const double backward = work.products + work.attention - forward;
-  return {forward, work.head, backward + recomputed_flops(recipe, work)};
+  return {forward, head_flops(recipe, work), backward + recomputed_flops(recipe, work)};
 }
 
 // The share of the step's rows that its last pass takes.
@@ -69,6 +69,10 @@ double recomputed_flops(const config::Recipe& recipe, const TokenWork& work) {
   const bool block = recipe.model.recompute == "block";
   return kForwardAttention * work.attention +
          kForward * (block ? 1 : kAttentionProducts) * work.products;
+}
+
+double head_flops(const config::Recipe& recipe, const TokenWork& work) {
+  return work.head * (recipe.model.vocab_slabs > 1 ? 1 + kForward : 1);
 }
 
 bool hides_sums(const config::Recipe& recipe, RunKind kind) {

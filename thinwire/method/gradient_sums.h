@@ -50,4 +50,7 @@ StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> t
 // What model.recompute adds to a token's operations.
 double recomputed_flops(const config::Recipe& recipe, const TokenWork& work);
 
+// A token's operations in the last product, which model.vocab_slabs computes once more.
+double head_flops(const config::Recipe& recipe, const TokenWork& work);
+
 }  // namespace thinwire::method

@@ -72,8 +72,8 @@ void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
 
 // Fields of [model] that the architecture does not have, and the tables of the others.
 void add_model(config::ModelSection model, std::vector<Rule>& rules) {
-  constexpr std::array<std::string_view, 4> kCommon = {"architecture", "init_std", "recompute",
-                                                       "block_inputs"};
+  constexpr std::array<std::string_view, 5> kCommon = {"architecture", "init_std", "recompute",
+                                                       "block_inputs", "vocab_slabs"};
   const Architecture& architecture = find_architecture(model.architecture);
   const auto has = [](std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();

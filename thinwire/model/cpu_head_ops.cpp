@@ -17,7 +17,9 @@ const float* CpuOps<T>::target_weights() const {
 
 template <typename T>
 const T* CpuOps<T>::head_weights(const Head& head) const {
-  touch({head.weight, head.outputs * width(head.x_NC)});
+  // Slab by slab, as they are updated.
+  over_slabs(head.weight, head.outputs, width(head.x_NC),
+             [&](const tensor::GradientRange& slab) { touch(slab); });
   return weights().at(head.weight);
 }
 
@@ -44,12 +46,37 @@ void CpuOps<T>::document_losses(const Head& head, std::span<double> losses) {
 
 template <typename T>
 void CpuOps<T>::cross_entropy_gradients(const Head& head, float scale) {
-  const TimedScope timed(times_.head);
-  tensor::OpenGradient to;
-  if (is_trained(head.weight)) to = sink_->open({head.weight, head.outputs * width(head.x_NC)});
-  loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), head_weights(head), targets(),
-                                    target_weights(), scale, operands(head.dx_NC), to.keep,
-                                    to.values, head_bias(head));
+  const int64_t c = width(head.x_NC);
+  const tensor::GradientRange all = {head.weight, head.outputs * c};
+  const bool trained = is_trained(head.weight);
+  const bool in_slabs = trained && slab_rows(head.outputs, c, slabs_) < head.outputs;
+  {
+    const TimedScope timed(times_.head);
+    tensor::OpenGradient to;
+    if (trained && !in_slabs) to = sink_->open(all);
+    loss_ = head_->loss_and_gradients(tokens_, operands(head.x_NC), head_weights(head), targets(),
+                                      target_weights(), scale, operands(head.dx_NC), to.keep,
+                                      to.values, head_bias(head));
+  }
+  if (in_slabs) {
+    over_slabs(head.weight, head.outputs, c,
+               [&](const tensor::GradientRange& slab) { head_slab_backward(head, slab); });
+  } else if (trained && !head.embeds) {
+    sink_->complete(all);
+  }
+}
+
+template <typename T>
+void CpuOps<T>::head_slab_backward(const Head& head, const tensor::GradientRange& slab) {
+  {
+    const TimedScope timed(times_.head);
+    const int64_t c = width(head.x_NC);
+    touch(slab);
+    const tensor::OpenGradient to = sink_->open(slab);
+    head_->weight_gradient(tokens_, operands(head.x_NC), weights().at(head.weight), targets(),
+                           (slab.offset - head.weight) / c, slab.count / c, to.keep, to.values);
+  }
+  sink_->complete(slab);
 }
 
 template <typename T>
@@ -72,15 +99,16 @@ void CpuOps<T>::head_logits(const Head& head, std::span<float> out) {
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type takes no parentheses
-#define THINWIRE_INSTANTIATE(T)                                             \
-  template const int32_t* CpuOps<T>::targets() const;                       \
-  template const float* CpuOps<T>::target_weights() const;                  \
-  template const T* CpuOps<T>::head_weights(const Head&) const;             \
-  template const float* CpuOps<T>::head_bias(const Head&);                  \
-  template void CpuOps<T>::cross_entropy(const Head&);                      \
-  template void CpuOps<T>::document_losses(const Head&, std::span<double>); \
-  template void CpuOps<T>::cross_entropy_gradients(const Head&, float);     \
-  template void CpuOps<T>::head_bias_backward(const Head&);                 \
+#define THINWIRE_INSTANTIATE(T)                                                           \
+  template const int32_t* CpuOps<T>::targets() const;                                     \
+  template const float* CpuOps<T>::target_weights() const;                                \
+  template const T* CpuOps<T>::head_weights(const Head&) const;                           \
+  template const float* CpuOps<T>::head_bias(const Head&);                                \
+  template void CpuOps<T>::cross_entropy(const Head&);                                    \
+  template void CpuOps<T>::document_losses(const Head&, std::span<double>);               \
+  template void CpuOps<T>::cross_entropy_gradients(const Head&, float);                   \
+  template void CpuOps<T>::head_slab_backward(const Head&, const tensor::GradientRange&); \
+  template void CpuOps<T>::head_bias_backward(const Head&);                               \
   template void CpuOps<T>::head_logits(const Head&, std::span<float>)
 // NOLINTEND(bugprone-macro-parentheses)
 THINWIRE_INSTANTIATE(float);

@@ -109,6 +109,7 @@ CpuOps<T>::CpuOps(const ModelParts& parts)
   head_ = std::make_unique<tensor::LinearCrossEntropy<T>>(parts.model.hidden, outputs_, max_tokens_,
                                                           threads_);
   vocabulary_ = parts.model.vocab;
+  slabs_ = parts.model.vocab_slabs;
 }
 
 template <typename T>
@@ -262,7 +263,10 @@ template <typename T>
 void CpuOps<T>::embed(int64_t table, Slot x) {
   const int64_t c = width(x);
   const auto [arena, first_value] = storage_of(table);
-  arena.touch_tensor(arena.layout().at(first_value), false);
+  const int64_t rows = arena.layout().specs()[arena.layout().at(first_value)].count() / c;
+  over_slabs(first_value, rows, c, [&arena = arena](const tensor::GradientRange& slab) {
+    arena.touch(slab.offset, slab.count, false);
+  });
   float* const to = floats(x);
   over_tokens([&](int64_t first, int64_t count) {
     for (int64_t i = first; i < first + count; ++i) {
@@ -373,19 +377,26 @@ template <typename T>
 void CpuOps<T>::embed_backward(Slot dx, int64_t table) {
   if (!is_trained(table)) return;
   const int64_t c = width(dx);
-  const tensor::GradientRange range = {table, vocabulary_ * c};
-  {
-    const TimedScope timed(times_.between);
-    const float* const from = floats(dx);
-    float* const to = open_accumulator(range);
-    // Each thread adds up a range of columns over all tokens, in the order of tokens.
-    threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = 0; i < tokens_; ++i) {
-        tensor::kernels<T>().add(end - begin, from + i * c + begin, to + inputs_[i] * c + begin);
-      }
-    });
-  }
-  sink_->complete(range);
+  over_slabs(table, vocabulary_, c, [&](const tensor::GradientRange& slab) {
+    sum_token_gradients(floats(dx), c, table, slab);
+    sink_->complete(slab);
+  });
+}
+
+template <typename T>
+void CpuOps<T>::sum_token_gradients(const float* dx, int64_t c, int64_t table,
+                                    const tensor::GradientRange& slab) {
+  const TimedScope timed(times_.between);
+  const int64_t first = (slab.offset - table) / c, rows = slab.count / c;
+  float* const to = open_accumulator(slab);
+  // Each thread adds up a range of columns over all tokens, in the order of tokens.
+  threads_.for_ranges(c, 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = 0; i < tokens_; ++i) {
+      const int64_t row = inputs_[i] - first;
+      if (row < 0 || row >= rows) continue;
+      tensor::kernels<T>().add(end - begin, dx + i * c + begin, to + row * c + begin);
+    }
+  });
 }
 
 template <typename T>

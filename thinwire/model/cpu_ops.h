@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/model/adapter_products.h"
 #include "thinwire/model/ops.h"
@@ -127,6 +128,10 @@ class CpuOps : public Ops {
   // Calls body(first, count) over the batch's tokens, split over the threads.
   template <typename Body>
   void over_tokens(const Body& body);
+  // Calls body(slab) for the slabs of a table [rows, columns] in which its gradient is formed, or
+  // for all of it.
+  template <typename Body>
+  void over_slabs(int64_t table, int64_t rows, int64_t columns, const Body& body) const;
   // Calls body(document, key and value head, scratch) for all documents of the batch.
   template <typename Body>
   void over_heads(const tensor::AttentionShape& shape, const Body& body);
@@ -152,14 +157,21 @@ class CpuOps : public Ops {
   const int32_t* targets() const;
   const float* target_weights() const;
   const T* head_weights(const Head& head) const;
+  // A slab of the head's rows: their gradient, complete.
+  void head_slab_backward(const Head& head, const tensor::GradientRange& slab);
   // The bias of the last product in fp32; null if it has none.
   const float* head_bias(const Head& head);
+
+  // The gradient of a slab of the table of tokens, given that of its output.
+  void sum_token_gradients(const float* dx_NC, int64_t columns, int64_t table,
+                           const tensor::GradientRange& slab);
 
   // Opens the gradient of a range that is summed piece by piece; zeroed if it was not there before.
   float* open_accumulator(const tensor::GradientRange& range);
 
   const int64_t max_tokens_, positions_;
   int64_t vocabulary_ = 0, outputs_ = 0;
+  int64_t slabs_ = 1;  // model.vocab_slabs
   float norm_eps_ = 0;
   const tensor::Arena& params_;
   const tensor::Arena* const frozen_;
@@ -187,6 +199,16 @@ void CpuOps<T>::over_tokens(const Body& body) {
   if (row_threads_ == nullptr) return body(0, tokens_);
   row_threads_->for_ranges(tokens_, 1,
                            [&](int64_t begin, int64_t end, int) { body(begin, end - begin); });
+}
+
+template <typename T>
+template <typename Body>
+void CpuOps<T>::over_slabs(int64_t table, int64_t rows, int64_t columns, const Body& body) const {
+  const int64_t height = slab_rows(rows, columns, slabs_);
+  for (int64_t first = 0; first < rows; first += height) {
+    const int64_t count = std::min(height, rows - first);
+    body(tensor::GradientRange{table + first * columns, count * columns});
+  }
 }
 
 template <typename T>

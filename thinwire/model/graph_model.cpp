@@ -4,28 +4,25 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/method/memory/slabs.h"
 
 namespace thinwire::model {
 namespace {
-
-bool is_embedding(const tensor::Layout& layout, int64_t offset) {
-  for (size_t i = 0; i < layout.size(); ++i) {
-    if (layout.offset(i) == offset) return layout.specs()[i].role == TensorRole::kEmbedding;
-  }
-  return false;
-}
 
 tensor::Layout layout_of(const ModelParts& parts) {
   if (parts.frozen == nullptr) return parts.layout;
   return tensor::Layout::joined(parts.layout, parts.frozen->layout());
 }
 
-// Of what is trained: the products, and the tensors that belong to none; a tied head's gradient is
-// not complete before the pass ends.
+// Of what is trained: the products, and the tensors that belong to none, or their slabs; a tied
+// head's gradient is not complete before the pass ends.
 tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layout,
-                                  const tensor::GradientRange& head, bool tied) {
+                                  const ModelParts& parts) {
   tensor::StreamSize size;
-  if (tied) size.held = head;
+  const Head head = graph.head();
+  const bool tied = head.embeds && is_trained(head.weight);
+  if (tied) size.held = {head.weight, head.outputs * parts.model.hidden};
+  const int64_t slabs = tied || parts.placement ? 1 : parts.model.vocab_slabs;
   for (const Linear* linear : graph.products()) {
     for (const Linear::Part& part : linear->parts()) {
       if (!is_trained(part.offset)) continue;
@@ -33,8 +30,8 @@ tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layo
     }
   }
   for (size_t i = 0; i < layout.size(); ++i) {
-    if ((tied && layout.offset(i) == head.offset) || !is_trained(layout.offset(i))) continue;
-    size.largest = std::max(size.largest, layout.specs()[i].count());
+    if ((tied && layout.offset(i) == head.weight) || !is_trained(layout.offset(i))) continue;
+    size.largest = std::max(size.largest, method::formed_elements(layout.specs()[i], slabs));
   }
   return size;
 }
@@ -48,9 +45,7 @@ GraphModel::GraphModel(const ModelParts& parts, std::unique_ptr<Ops> ops, MakeGr
       layers_(static_cast<int>(parts.model.layers)),
       ops_(std::move(ops)),
       graph_(make(*ops_, parts.model, layout_, Purpose::kTraining)),
-      head_{graph_->head().weight, graph_->head().outputs * parts.model.hidden},
-      tied_(is_trained(head_.offset) && is_embedding(layout_, head_.offset)),
-      stream_size_(stream_size_of(*graph_, layout_, head_, tied_)),
+      stream_size_(stream_size_of(*graph_, layout_, parts)),
       timed_(!parts.placement) {}
 
 PassTimes GraphModel::times() const {
@@ -102,7 +97,6 @@ double GraphModel::batch_gradients(float gradient_scale, tensor::GradientSink& s
     ops_->take_weights(batch());
   }
   ops_->cross_entropy_gradients(head, gradient_scale);
-  if (!tied_ && is_trained(head_.offset)) sink.complete(head_);
   ops_->head_bias_backward(head);
   graph_->backward([&](int group) { end_group(sink, group); });
   return loss == nullptr ? ops_->loss() : formed;

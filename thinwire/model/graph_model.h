@@ -37,8 +37,6 @@ class GraphModel final : public Model {
   const int layers_;
   const std::unique_ptr<Ops> ops_;
   const std::unique_ptr<Graph> graph_;
-  const tensor::GradientRange head_;  // the last product's weight
-  const bool tied_;                   // it is the embedding, and trained
   const tensor::StreamSize stream_size_;
   const bool timed_;
   double seconds_ = 0;          // of all passes

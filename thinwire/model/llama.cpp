@@ -65,7 +65,9 @@ class LlamaGraph final : public Graph {
     end_group(kEmbeddingGroup);
   }
 
-  Head head() const override { return {head_, vocabulary_, hidden_NC_, branch_NC_}; }
+  Head head() const override {
+    return {head_, vocabulary_, hidden_NC_, branch_NC_, Head::kNoBias, head_ == embedding_};
+  }
 
   std::vector<const Linear*> products() const override {
     std::vector<const Linear*> all;

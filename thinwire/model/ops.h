@@ -79,6 +79,7 @@ struct Head {
   Slot x_NC;               // its input: the result of Graph::forward()
   Slot dx_NC;              // where Graph::backward() expects the input's gradient
   int64_t bias = kNoBias;  // [outputs] in the arena
+  bool embeds = false;     // the weight is also the table of tokens, of which embed() reads
   static constexpr int64_t kNoBias = -1;
 };
 
@@ -174,7 +175,7 @@ class Ops {
                                   Slot dout_NC) = 0;
   // Replaces gate and up by their gradients, and writes the output again, which may replace dout.
   virtual void swiglu_backward(Slot gate_up_N2F, Slot dout_NF, Slot out_NF) = 0;
-  // dtable[token] += dx, which completes the table's gradient.
+  // dtable[token] += dx, which completes the table's gradient, all at once or slab by slab.
   virtual void embed_backward(Slot dx_NC, int64_t table) = 0;
 
   virtual void positions_backward(Slot dx_NC, const PositionTables& tables) = 0;
@@ -193,8 +194,8 @@ class Ops {
   // The last product and its cross entropy with the batch's targets and weights, or after
   // select_first() with the classes of the documents.
   virtual void cross_entropy(const Head& head) = 0;
-  // The same, plus dx and the weight's gradient of scale * loss; the caller completes the latter,
-  // which embed_backward may have to add to.
+  // The same, plus dx and the weight's gradient of scale * loss, which is then complete, all at
+  // once or slab by slab, unless embed_backward() adds to it.
   virtual void cross_entropy_gradients(const Head& head, float scale) = 0;
   // The gradient of the head's bias, if it has one, which is then complete.
   virtual void head_bias_backward(const Head& head) = 0;

@@ -192,9 +192,9 @@ void Scorer::answer_row(std::span<const Request> asked, float* logits,
   }
   const int32_t target = asked.front().target;
   const double logit = logits[target];
-  float denominator = 0;
+  tensor::SoftmaxSum sum;
   const float loss =
-      tensor::kernels<float>().cross_entropy(vocabulary_, logits, target, nullptr, &denominator);
+      tensor::kernels<float>().cross_entropy(vocabulary_, logits, target, nullptr, &sum);
   for (Score& answer : answers) answer.log_likelihood -= logit + loss;  // the log of softmax's sum
 }
 

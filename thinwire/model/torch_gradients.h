@@ -26,8 +26,11 @@ class TorchGradients {
   // dy^T x of the matrix at `offset`, or its projection.
   void add_matrix(int64_t offset, const at::Tensor& dy_NO, const at::Tensor& x_NI);
 
-  // The gradient of a matrix, to be added to piece by piece; the caller completes it.
+  // The gradient of a matrix, to be added to piece by piece until complete().
   at::Tensor open(int64_t offset, int64_t rows, int64_t columns);
+  void complete(int64_t offset, int64_t rows, int64_t columns) {
+    sink_->complete({offset, rows * columns});
+  }
   // gradient += dy^T x
   static void add_product(const at::Tensor& gradient_OI, const at::Tensor& dy_NO,
                           const at::Tensor& x_NI);

@@ -103,6 +103,7 @@ void TorchHead<T>::compute(const Head& head, const at::Tensor& x, float scale,
     if (dweight.defined()) TorchGradients<T>::add_product(dweight, logits, hidden);
     if (biased) s.dbias.add_(logits.sum(0, false, at::kFloat));
   }
+  if (dweight.defined() && !head.embeds) s.gradients.complete(head.weight, outputs, c);
 }
 
 template <typename T>

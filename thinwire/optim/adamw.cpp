@@ -72,8 +72,8 @@ class AdamW final : public Optimizer {
   using Optimizer::Optimizer;
 
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
-    adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor.tensor, 0),
-                 piece(tensor.tensor, 1), step, threads);
+    adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor, 0),
+                 piece(tensor, 1), step, threads);
   }
 };
 
@@ -83,12 +83,15 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads) {
   const Rule rule = rule_of(options, decays, step);
-  update_pieces(options, step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-    StatePart m_part(m, at, count), v_part(v, at, count);
-    update(params, m_part.values(), v_part.values(), tensor.gradient.data() + at, count, rule);
-    m_part.keep(step.number);
-    v_part.keep(step.number);
-  });
+  const Elements rows = {tensor.begin, std::ssize(tensor.gradient)};
+  update_pieces(options, step, tensor, rows, threads,
+                [&](float* params, int64_t at, int64_t count) {
+                  StatePart m_part(m, at, count), v_part(v, at, count);
+                  const float* const gradient = tensor.gradient.data() + (at - rows.begin);
+                  update(params, m_part.values(), v_part.values(), gradient, count, rule);
+                  m_part.keep(step.number);
+                  v_part.keep(step.number);
+                });
 }
 
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,

@@ -15,8 +15,8 @@ namespace thinwire::optim {
 std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,
                                       const tensor::Layout& layout);
 
-// The update of one tensor, for optimizers that leave some tensors to AdamW. m and v are as long as
-// the tensor.
+// The update of one tensor or some of its rows, for optimizers that leave some tensors to AdamW. m
+// and v are as long as the tensor.
 void adamw_update(const method::OptimizerOptions& options, bool decays, const TensorUpdate& tensor,
                   const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads);

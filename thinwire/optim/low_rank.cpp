@@ -51,8 +51,8 @@ void LowRankOptimizer::update(const TensorUpdate& tensor, const OptimizerStep& s
     }
     return draw(tensor.tensor, renewals(tensor.tensor, step));
   }
-  adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor.tensor, 0),
-               piece(tensor.tensor, 1), step, threads);
+  adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor, 0), piece(tensor, 1),
+               step, threads);
 }
 
 tensor::GradientForm LowRankOptimizer::gradient_form(size_t tensor, uint64_t step) {

@@ -41,8 +41,8 @@ class Muon final : public Optimizer {
     if (known.is_hidden_matrix()) {
       update_matrix(known, tensor, step, threads);
     } else {
-      adamw_update(options(), known.decays(), tensor, piece(tensor.tensor, 0),
-                   piece(tensor.tensor, 1), step, threads);
+      adamw_update(options(), known.decays(), tensor, piece(tensor, 0), piece(tensor, 1), step,
+                   threads);
     }
   }
 

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cmath>
 
+#include "thinwire/base/block_sizes.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/tensor/kernels/number_formats.h"
 
@@ -11,6 +12,7 @@ namespace thinwire::optim {
 namespace {
 
 constexpr int64_t kBandRows = kStateBlock;
+static_assert(kSlabElements % kNormBlock == 0 && kSlabElements % kStateBlock == 0);
 constexpr int kNormLanes = 16;
 
 // Lane i sums the elements whose index is i modulo 16; the lanes are added in order. The graph of
@@ -33,16 +35,42 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
   return sum;
 }
 
-}  // namespace
-
-TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
-  params.touch_tensor(tensor, true);
+// Of params that are in memory.
+TensorUpdate update_of(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
   if (params.format() == WeightFormat::kBf16) {
     const auto count = static_cast<size_t>(params.layout().specs()[tensor].count());
     const std::span stored(params.bf16() + params.layout().offset(tensor), count);
     return {.tensor = tensor, .params = {}, .gradient = gradient, .stored = stored};
   }
   return {tensor, params.tensor(tensor), gradient, params.rounded_tensor(tensor)};
+}
+
+// `sum` and the squares of the values, block by block.
+double add_blocks(double sum, int64_t count, const ValuesAt& values, ThreadPool& threads) {
+  std::vector<double> blocks(static_cast<size_t>((count + kNormBlock - 1) / kNormBlock));
+  threads.for_each(static_cast<int64_t>(blocks.size()), [&](int64_t block) {
+    const int64_t begin = block * kNormBlock;
+    const int64_t size = std::min(kNormBlock, count - begin);
+    alignas(64) float room[kNormBlock];
+    blocks[static_cast<size_t>(block)] = sum_of_squares(values(begin, size, room), size);
+  });
+  for (const double block : blocks) sum += block;
+  return sum;
+}
+
+}  // namespace
+
+TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
+  params.touch_tensor(tensor, true);
+  return update_of(params, tensor, gradient);
+}
+
+TensorUpdate rows_update(tensor::Arena& params, size_t tensor, int64_t begin,
+                         std::span<const float> gradient) {
+  params.touch(params.layout().offset(tensor) + begin, std::ssize(gradient), true);
+  TensorUpdate update = update_of(params, tensor, gradient);
+  update.begin = begin;
+  return update;
 }
 
 Optimizer::Optimizer(const method::OptimizerOptions& options, const tensor::Layout& layout)
@@ -116,16 +144,13 @@ double global_norm(std::span<const float> values, ThreadPool& threads) {
 }
 
 double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads) {
-  std::vector<double> blocks(static_cast<size_t>((count + kNormBlock - 1) / kNormBlock));
-  threads.for_each(static_cast<int64_t>(blocks.size()), [&](int64_t block) {
-    const int64_t begin = block * kNormBlock;
-    const int64_t size = std::min(kNormBlock, count - begin);
-    alignas(64) float room[kNormBlock];
-    blocks[static_cast<size_t>(block)] = sum_of_squares(values(begin, size, room), size);
-  });
-  double sum = 0;
-  for (const double block : blocks) sum += block;
-  return std::sqrt(sum);
+  return std::sqrt(add_blocks(0, count, values, threads));
+}
+
+double add_squares(double sum, std::span<const float> values, ThreadPool& threads) {
+  return add_blocks(
+      sum, static_cast<int64_t>(values.size()),
+      [&](int64_t at, int64_t, float*) { return values.data() + at; }, threads);
 }
 
 float clip_scale(double norm, double clip) {

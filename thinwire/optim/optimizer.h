@@ -37,11 +37,17 @@ struct TensorUpdate {
   Bf16* rounded = nullptr;          // if not null, becomes the new params in bf16
   // Params that are kept in bf16 alone; `params` is then empty.
   std::span<Bf16> stored = {};
+  // The element that the gradient begins with: more than 0 only where it is that of some rows
+  // (method::OptimizerSpec::vocabulary_by_rows).
+  int64_t begin = 0;
 };
 
 // For a tensor of the arena. Where a bf16 copy is kept, the update also rounds the tensor into it;
 // the caller marks the copy as current once all tensors are updated (Arena::set_rounded_current).
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient);
+// The same for the rows of a tensor whose gradient, not projected, begins with element `begin`.
+TensorUpdate rows_update(tensor::Arena& params, size_t tensor, int64_t begin,
+                         std::span<const float> gradient);
 
 // Used by one thread at a time, but each tensor may be updated by a different thread.
 class Optimizer {
@@ -52,7 +58,8 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Updates a tensor: each once per step, in any order.
+  // Updates a tensor: each once per step, in any order. Where the spec says vocabulary_by_rows,
+  // embedding and head may come in several updates of rows, cut at multiples of kSlabElements.
   virtual void update(const TensorUpdate& tensor, const OptimizerStep& step,
                       ThreadPool& threads) = 0;
 
@@ -85,6 +92,10 @@ class Optimizer {
   const TensorSpec& spec(size_t tensor) const { return layout_.specs()[tensor]; }
   // A tensor's state, in the order of OptimizerSpec::state. Pieces of kind kExact are spans.
   StateValues piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
+  // The same, of a piece as long as the tensor of which only what is updated will be used.
+  StateValues piece(const TensorUpdate& tensor, size_t index) {
+    return memory_.piece(tensor.tensor, index, tensor.begin, std::ssize(tensor.gradient));
+  }
 
  private:
   method::OptimizerOptions options_;
@@ -138,6 +149,9 @@ double global_norm(std::span<const float> values, ThreadPool& threads);
 // The same for `count` values that are computed in blocks of at most kNormBlock.
 inline constexpr int64_t kNormBlock = 4096;
 double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads);
+// `sum` and the squares of more values: after all parts of a gradient, cut at multiples of
+// kNormBlock, the square of its global_norm() with the same bits.
+double add_squares(double sum, std::span<const float> values, ThreadPool& threads);
 // The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm
 // + 1e-6)).
 float clip_scale(double norm, double clip);

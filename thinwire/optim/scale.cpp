@@ -33,8 +33,8 @@ class Scale final : public Optimizer {
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
     const TensorSpec& known = spec(tensor.tensor);
     if (!known.is_hidden_matrix() && !known.is_vocabulary_sized()) {
-      adamw_update(options(), known.decays(), tensor, piece(tensor.tensor, 0),
-                   piece(tensor.tensor, 1), step, threads);
+      adamw_update(options(), known.decays(), tensor, piece(tensor, 0), piece(tensor, 1), step,
+                   threads);
       return;
     }
     if (method::is_last_layer(options(), known)) return step_last_layer(tensor, step, threads);

@@ -54,21 +54,24 @@ void StateMemory::allocate(Group& group) const {
 }
 
 // Bases are mostly read.
-void StateMemory::touch(const Group& group, const Place& place) const {
+void StateMemory::touch(const Group& group, int64_t offset, int64_t count) const {
   if (!offload_) return;
   const bool writes = group.kind != method::StateKind::kBasis;
   const int64_t bytes = kBytes[static_cast<size_t>(group.format)];
-  offload_->touch(group.values.data() + place.offset * bytes,
-                  static_cast<size_t>(place.size * bytes), writes);
+  offload_->touch(group.values.data() + offset * bytes, static_cast<size_t>(count * bytes), writes);
   if (group.format != StateFormat::k8Bit) return;
-  offload_->touch(group.exponents.data() + place.offset / kStateBlock,
-                  static_cast<size_t>(state_blocks(place.size)), writes);
+  offload_->touch(group.exponents.data() + offset / kStateBlock,
+                  static_cast<size_t>(state_blocks(count)), writes);
 }
 
 StateValues StateMemory::piece(size_t tensor, size_t index) {
+  return piece(tensor, index, 0, places_[tensor][index].size);
+}
+
+StateValues StateMemory::piece(size_t tensor, size_t index, int64_t begin, int64_t count) {
   const Place& place = places_[tensor][index];
   Group& group = groups_[place.group];
-  touch(group, place);
+  touch(group, place.offset + begin, count);
   const auto size = static_cast<size_t>(place.size);
   // Weights have kind 0.
   const StateValues::Randomness randomness = {seed_, index + 1, tensor};

@@ -32,6 +32,8 @@ class StateMemory {
 
   // The piece with this index in the list that OptimizerSpec::state gives for the tensor.
   StateValues piece(size_t tensor, size_t index);
+  // The same where only `count` values from `begin` on, a multiple of kStateBlock, will be used.
+  StateValues piece(size_t tensor, size_t index, int64_t begin, int64_t count);
   std::vector<OptimizerState> all();
   void clear();
 
@@ -53,7 +55,7 @@ class StateMemory {
   };
 
   void allocate(Group& group) const;
-  void touch(const Group& group, const Place& place) const;
+  void touch(const Group& group, int64_t offset, int64_t count) const;
 
   uint64_t seed_;
   std::shared_ptr<Offload> offload_;  // null: in memory

@@ -53,10 +53,17 @@ Dimension gradients() {
   const std::vector<std::string> layer = {"train.update=layer", "optim.clip_by=previous"};
   const std::vector<std::string> both = {"train.update=layer", "optim.clip_by=previous",
                                          "optim.gradients=projected"};
+  const auto in_slabs = [](std::vector<std::string> fields) {
+    fields.emplace_back("model.vocab_slabs=8");
+    return fields;
+  };
   return {kAsGiven,
           {"projected gradients", {"optim.gradients=projected"}, 0},
           {"updates in the backward pass", layer, 1},
-          {"projected gradients, updates in the backward pass", both, 1}};
+          {"updates in the backward pass, in slabs of the vocabulary", in_slabs(layer), 1},
+          {"projected gradients, updates in the backward pass", both, 1},
+          {"projected gradients, updates in the backward pass, in slabs of the vocabulary",
+           in_slabs(both), 1}};
 }
 
 Dimension recomputation() {

@@ -41,8 +41,9 @@ double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tens
   const method::TokenWork work =
       method::find_architecture(recipe.model.architecture)
           .work(method::ModelSpec(recipe), {.rows = 1, .sequence = train.sequence});
-  double flops =
-      tokens * (method::train_flops_per_token(recipe) + method::recomputed_flops(recipe, work));
+  const double again =
+      method::recomputed_flops(recipe, work) + method::head_flops(recipe, work) - work.head;
+  double flops = tokens * (method::train_flops_per_token(recipe) + again);
   const method::OptimizerOptions optimizer = method::optimizer_options(recipe);
   for (const TensorSpec& tensor : tensors) {
     if (!tensor.is_hidden_matrix()) continue;

@@ -21,8 +21,10 @@ void Clipping::measure(const tensor::Arena& gradients, ThreadPool& threads) {
   }
 }
 
-double Clipping::measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads) {
-  return norms_[tensor] = optim::global_norm(gradient, threads);
+double Clipping::measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads,
+                         bool continues) {
+  squares_ = optim::add_squares(continues ? squares_ : 0, gradient, threads);
+  return norms_[tensor] = std::sqrt(squares_);
 }
 
 float Clipping::scale(size_t tensor) const {

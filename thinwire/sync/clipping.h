@@ -28,8 +28,11 @@ class Clipping {
 
   // Measures the whole gradient of a step.
   void measure(const tensor::Arena& gradients, ThreadPool& threads);
-  // Measures the gradient of one tensor and returns its norm.
-  double measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads);
+  // Measures the gradient of one tensor and returns its norm. One that comes in parts, cut at
+  // multiples of optim::kNormBlock, is measured part by part in their order: `continues` says that
+  // it is not the first. The norm is that of all parts so far.
+  double measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads,
+                 bool continues = false);
 
   // The factor for a tensor. The tensor or the whole gradient must have been measured.
   float scale(size_t tensor) const;
@@ -45,6 +48,7 @@ class Clipping {
   const config::ClipBy by_;
   const double clip_;
   std::vector<double> norms_;    // by tensor
+  double squares_ = 0;           // of the tensor measured last
   std::optional<double> whole_;  // set if the gradient was measured whole
   float previous_ = 0;
 };

@@ -108,7 +108,8 @@ class Strategy {
   virtual void project_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*whole*/,
                                 std::span<float> /*projected*/) {}
   // A tensor's gradient is complete, and its params are no longer read in this step. The values
-  // have the form that gradient_form() gives and are valid until the call returns.
+  // have the form that gradient_form() gives and are valid until the call returns. Embedding and
+  // head may come in slabs of rows (model.vocab_slabs), one call after the other in their order.
   virtual void take_gradient(const Round&, size_t /*tensor*/, std::span<const float> /*gradient*/) {
   }
   // The gradients of a group (base/gradient_groups.h) are complete, or have been taken. Complete

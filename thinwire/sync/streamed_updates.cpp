@@ -56,14 +56,15 @@ void StreamedUpdates::take(const Round& round, size_t tensor, std::span<const fl
   if (failure_ || bases_.failed()) return;
   const Stopwatch watch;
   gradient = in_form(round, tensor, gradient);
+  const size_t first = begin_of(tensor, gradient);
   if (round.size() == 1) {
-    update(round, tensor, gradient);
+    update(round, tensor, first, gradient);
     report_.backward_update_seconds += watch.seconds();
     return;
   }
   reserve();
   const float weight = round.own(worker_.communicator.rank()).weight;
-  float* const to = filling_.values.data() + places_[tensor];
+  float* const to = filling_.values.data() + places_[tensor] + first;
   worker_.threads.for_ranges(
       static_cast<int64_t>(gradient.size()), 1024, [&](int64_t begin, int64_t end, int) {
         scaled_copy(gradient.data() + begin, to + begin, end - begin, weight);
@@ -100,7 +101,7 @@ void StreamedUpdates::settle(const Round& round) {
   }
   for (const size_t tensor : groups_[group].tensors) {
     const Stopwatch watch;
-    update(round, tensor, mean.subspan(places_[tensor], counts_[tensor]));
+    update(round, tensor, 0, mean.subspan(places_[tensor], counts_[tensor]));
     report_.backward_update_seconds += watch.seconds();
   }
   // Tensors of another group lie elsewhere, and their gaps with them.
@@ -118,11 +119,23 @@ std::span<const float> StreamedUpdates::in_form(const Round& round, size_t tenso
   return projected_;
 }
 
-void StreamedUpdates::update(const Round& round, size_t tensor, std::span<const float> gradient) {
-  const double norm = clipping_.measure(tensor, gradient, worker_.threads);
+size_t StreamedUpdates::begin_of(size_t tensor, std::span<const float> gradient) {
+  const size_t begin = taken_;
+  taken_ += gradient.size();
+  assert(taken_ <= counts_[tensor]);
+  if (taken_ == counts_[tensor]) taken_ = 0;
+  return begin;
+}
+
+void StreamedUpdates::update(const Round& round, size_t tensor, size_t begin,
+                             std::span<const float> gradient) {
+  const double norm = clipping_.measure(tensor, gradient, worker_.threads, begin > 0);
   require_finite(norm, round, worker_.communicator.rank());
-  optimizer_.update(optim::tensor_update(worker_.params, tensor, gradient),
-                    {round.number, round.learning_rate, clipping_.scale(tensor)}, worker_.threads);
+  const bool whole = gradient.size() == counts_[tensor];
+  optimizer_.update(
+      whole ? optim::tensor_update(worker_.params, tensor, gradient)
+            : optim::rows_update(worker_.params, tensor, static_cast<int64_t>(begin), gradient),
+      {round.number, round.learning_rate, clipping_.scale(tensor)}, worker_.threads);
 }
 
 Result<StepReport> StreamedUpdates::finish(const Round& round) {
@@ -141,6 +154,7 @@ Result<StepReport> StreamedUpdates::finish(const Round& round) {
   report_ = {};
   assert(failure_ || next_group_ == groups_.size());
   next_group_ = 0;
+  taken_ = 0;
   if (failure_) return tl::unexpected(*failure_);
   if (!inactive) report.gradient_norm = clipping_.norm();
   clipping_.end_step();

@@ -1,6 +1,7 @@
 // An optimizer's step during the backward pass: each tensor is updated as soon as its gradient is
-// complete. With several members, the gradients of a group of tensors (base/gradient_groups.h) are
-// averaged while those of the next group are computed, and applied when the next group is complete.
+// complete, or slab by slab where it comes in slabs of rows. With several members, the gradients of
+// a group of tensors (base/gradient_groups.h) are averaged while those of the next group are
+// computed, and applied when the next group is complete.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +42,9 @@ class StreamedUpdates {
 
   transport::Key key(const Round& round, size_t group) const;
   void reserve();
-  void update(const Round& round, size_t tensor, std::span<const float> gradient);
+  // The place of the gradient's first value in its tensor: slabs come in their order.
+  size_t begin_of(size_t tensor, std::span<const float> gradient);
+  void update(const Round& round, size_t tensor, size_t begin, std::span<const float> gradient);
   // The gradient as the optimizer takes it; one that is whole for this purpose gives the tensor its
   // bases.
   std::span<const float> in_form(const Round& round, size_t tensor,
@@ -61,6 +64,7 @@ class StreamedUpdates {
   std::vector<size_t> sizes_;   // elements of each group's sum
   Sum filling_, in_flight_;     // empty until there are several members
   std::vector<float> projected_;
+  size_t taken_ = 0;  // values of a tensor that is taken in slabs
   bool sums_in_flight_ = false;
   size_t next_group_ = 0;
   StepReport report_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/optimizers/optimizers.h"
 
 namespace thinwire::train {
@@ -46,6 +47,7 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
 StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Layout& layout)
     : store_(method::gradient_store(recipe)),
       projected_(recipe.optim.gradients == config::GradientCoordinates::kProjected),
+      slabs_(recipe.model.vocab_slabs),
       layout_(layout),
       kept_(kept_tensors(recipe, layout)),
       arena_(store_ == GradientStore::kWhole ? layout : kept_) {}
@@ -109,7 +111,7 @@ tensor::StreamSize StepGradients::stream_size(const model::Model& model) const {
   size.largest = 0;
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
     if (size.held.count > 0 && layout_.offset(tensor) == size.held.offset) continue;
-    size.largest = std::max(size.largest, layout_.specs()[tensor].count());
+    size.largest = std::max(size.largest, method::formed_elements(layout_.specs()[tensor], slabs_));
   }
   return size;
 }

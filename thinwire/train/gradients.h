@@ -63,6 +63,7 @@ class StepGradients {
 
   const method::GradientStore store_;
   const bool projected_;
+  const int64_t slabs_;  // model.vocab_slabs
   const tensor::Layout& layout_;
   const tensor::Layout kept_;
   tensor::Arena arena_;

@@ -22,8 +22,8 @@ namespace thinwire::train {
 namespace {
 
 constexpr std::string_view kModelTable = "model";
-constexpr std::array<std::string_view, 3> kRunsOwn = {"model.init_std", "model.recompute",
-                                                      "model.block_inputs"};
+constexpr std::array<std::string_view, 4> kRunsOwn = {"model.init_std", "model.recompute",
+                                                      "model.block_inputs", "model.vocab_slabs"};
 
 bool is_of_model(const std::string& name, const std::string& architecture) {
   const std::string_view table = std::string_view(name).substr(0, name.find('.'));

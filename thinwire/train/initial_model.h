@@ -12,10 +12,10 @@ namespace thinwire::train {
 
 // Completes a recipe that has train.init from the model in that folder (anything that
 // convert::load_model takes). Only the model's description is read. A count of 0 is treated as left
-// out. init_std, recompute and block_inputs stay as in the recipe because they do not affect the
-// model. Throws UsageError that names each conflicting field, both its values and the remedy, or
-// for what method::check_choices finds in the completed recipe; throws Error if the folder holds no
-// model. A recipe without train.init is left unchanged.
+// out. init_std, recompute, block_inputs and vocab_slabs stay as in the recipe because they do not
+// affect the model. Throws UsageError that names each conflicting field, both its values and the
+// remedy, or for what method::check_choices finds in the completed recipe; throws Error if the
+// folder holds no model. A recipe without train.init is left unchanged.
 void take_initial_model(config::Recipe& recipe);
 
 // The same for a resumed run, from the checkpoint that it resumes. Conflicting fields are left

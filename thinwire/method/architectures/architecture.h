@@ -61,7 +61,7 @@ struct Architecture {
   std::unique_ptr<config::Section> (*options)();
   // Fields of [model] and of its own table that determine the tensors, and those that only change
   // what is computed with them. Fields of [model] in neither list have no meaning for this
-  // architecture, except init_std, recompute and block_inputs, which all architectures have.
+  // architecture, except init_std, recompute, block_inputs and vocab_slabs, which all have.
   std::span<const std::string_view> shape_fields;
   std::span<const std::string_view> arithmetic_fields;
   // Throws UsageError if fields of the model contradict each other. vocab need not be known yet.

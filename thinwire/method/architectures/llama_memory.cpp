@@ -86,7 +86,7 @@ double streamed_gradient_bytes(const ModelSpec& model) {
   const int64_t queries = heads.width(), keys = heads.keys_width();
   const int64_t block = std::max({largest_product({queries, keys, keys}, c),
                                   largest_product({c}, queries), largest_product({f, f}, c)});
-  const int64_t embedding = model.vocab * c;
+  const int64_t embedding = slab_rows(model.vocab, c, model.vocab_slabs) * c;
   const int64_t elements = model.tied ? padded_elements(block) + padded_elements(embedding)
                                       : padded_elements(std::max(block, embedding));
   return kFloat * static_cast<double>(elements);

@@ -11,6 +11,7 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/galore.h"
@@ -94,7 +95,7 @@ int64_t streamed_elements(const config::Recipe& recipe, std::span<const TensorSp
   for (const TensorSpec& tensor : tensors) {
     const bool stays = recipe.model.tied && tensor.role == TensorRole::kEmbedding;
     int64_t& most = stays ? held : largest;
-    most = std::max(most, padded_elements(tensor.count()));
+    most = std::max(most, padded_elements(formed_elements(tensor, recipe.model.vocab_slabs)));
   }
   return largest + held;
 }

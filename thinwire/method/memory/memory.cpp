@@ -7,6 +7,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/offload.h"
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/memory/updates.h"
 #include "thinwire/method/registry.h"
 
@@ -48,10 +49,10 @@ double adapter_bytes(const config::Recipe& recipe, double tokens, double operand
 }
 
 // What streamed gradients need where only a part of the tensors is trained.
-double streamed_bytes(std::span<const TensorSpec> trained) {
+double streamed_bytes(std::span<const TensorSpec> trained, int64_t slabs) {
   int64_t largest = 0;
-  for (size_t i = 0; i < trained.size(); ++i) {
-    largest = std::max(largest, arena_elements(trained.subspan(i, 1)));
+  for (const TensorSpec& tensor : trained) {
+    largest = std::max(largest, padded_elements(formed_elements(tensor, slabs)));
   }
   return kFloat * static_cast<double>(largest);
 }
@@ -107,7 +108,9 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
   const PassShape pass = {train.microbatch == 0 ? rows : std::min(train.microbatch, rows),
                           train.sequence, bf16 ? kBf16 : kFloat};
   PassMemory passes = find_architecture(recipe.model.architecture).memory(ModelSpec(recipe), pass);
-  if (is_adapted(recipe.adapter)) passes.streamed_gradients = streamed_bytes(tensors);
+  if (is_adapted(recipe.adapter)) {
+    passes.streamed_gradients = streamed_bytes(tensors, recipe.model.vocab_slabs);
+  }
   const auto tokens = static_cast<double>(pass.rows * pass.sequence);
   const WeightFormat trained = trained_format(recipe);
   const std::vector<TensorSpec> frozen = frozen_tensors(recipe);

@@ -10,6 +10,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/memory.h"
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -23,6 +24,18 @@ double trained_bytes(const config::Recipe& recipe, const OptimizerOptions& optio
                      std::span<const TensorSpec> tensors) {
   const StateBytes state = optimizer_state(options, tensors);
   return weight_bytes(tensors, trained_format(recipe)) + state.consensus + state.local;
+}
+
+// Of a tensor, in memory at once: a pass reads all weights of an embedding or head that is cut into
+// slabs, but the optimizer updates one slab at a time.
+double bytes_at_once(const config::Recipe& recipe, const OptimizerOptions& options,
+                     const TensorSpec& tensor) {
+  const auto elements = static_cast<double>(tensor.count());
+  const double share =
+      static_cast<double>(formed_elements(tensor, recipe.model.vocab_slabs)) / elements;
+  const std::span one(&tensor, 1);
+  const double weights = weight_bytes(one, trained_format(recipe));
+  return weights + share * (trained_bytes(recipe, options, one) - weights);
 }
 
 std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
@@ -56,8 +69,8 @@ double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const OptimizerOptions options = optimizer_options(recipe);
   double largest = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    largest = std::max(largest, trained_bytes(recipe, options, tensors.subspan(i, 1)));
+  for (const TensorSpec& tensor : tensors) {
+    largest = std::max(largest, bytes_at_once(recipe, options, tensor));
   }
   const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
   for (const TensorSpec& tensor : frozen) {

@@ -20,8 +20,8 @@ double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 // What workers that train apart agree on: shared weights, and the velocity of the outer step.
 double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
-// Of that in memory, at most: the weights and state of the largest tensor, and half as much to read
-// ahead what is used after it.
+// Of that in memory, at most: the weights and state of the largest tensor, where it is cut into
+// slabs (slabs.h) the state of one of them, and half as much to read ahead what is used after it.
 double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 }  // namespace thinwire::method

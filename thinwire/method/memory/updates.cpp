@@ -11,6 +11,7 @@
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
@@ -119,6 +120,7 @@ void check_updates(const config::Recipe& recipe) {
                     name_of(optim.clip_by), takes.field, takes.method.name));
   }
   check_projected(recipe);
+  check_slabs(recipe);
   if (recipe.train.update == UpdateTime::kStep) return;
   check_method(recipe);
   // What is added up or clipped as a whole is kept, if it is no larger than the projections.

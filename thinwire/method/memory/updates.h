@@ -14,7 +14,7 @@ namespace thinwire::method {
 // Throws a UsageError that names the alternatives if updates during the backward pass conflict with
 // the method, the clipping or several passes over a step's rows, if the recipe clips other than by
 // step and the method supports only clipping by step, or if gradients cannot be projected
-// (gradient_store.h).
+// (gradient_store.h) or formed in slabs (slabs.h).
 void check_updates(const config::Recipe& recipe);
 
 // The largest number of workers that average their gradients with each other at every step.

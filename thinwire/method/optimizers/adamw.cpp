@@ -30,6 +30,9 @@ const OptimizerSpec kAdamw = {
     options,
     check,
     state,
+    nullptr,
+    nullptr,
+    true,
 };
 
 }  // namespace thinwire::method

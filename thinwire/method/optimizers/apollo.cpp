@@ -45,6 +45,8 @@ const OptimizerSpec kApollo = {
     check,
     state,
     &kAdamw,
+    nullptr,
+    true,
 };
 
 }  // namespace thinwire::method

@@ -40,6 +40,8 @@ const OptimizerSpec kFira = {
     check,
     state,
     &kAdamw,
+    nullptr,
+    true,
 };
 
 }  // namespace thinwire::method

@@ -61,6 +61,7 @@ const OptimizerSpec kGalore = {
     state,
     &kAdamw,
     subspace,
+    true,
 };
 
 }  // namespace thinwire::method

@@ -31,6 +31,8 @@ const OptimizerSpec kMuon = {
     check,
     state,
     &kAdamw,
+    nullptr,
+    true,
 };
 
 }  // namespace thinwire::method

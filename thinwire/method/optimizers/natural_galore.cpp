@@ -66,6 +66,7 @@ const OptimizerSpec kNaturalGalore = {
     state,
     &kAdamw,
     subspace,
+    true,
 };
 
 }  // namespace thinwire::method

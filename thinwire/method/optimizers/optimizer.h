@@ -89,6 +89,9 @@ struct OptimizerSpec {
   // projection, except when the subspace is renewed. Rank 0: it needs the whole gradient. Null: it
   // needs that of all tensors.
   LowRankShape (*subspace)(const OptimizerOptions& options, const TensorSpec& tensor) = nullptr;
+  // Whether it can update some rows of the embedding and the head before it has the gradient of the
+  // others, as AdamW can, whose step is elementwise.
+  bool vocabulary_by_rows = false;
 };
 
 // The shape in which the optimizer takes a tensor's gradient: that of the projection if

@@ -2,6 +2,9 @@
 // rows, so that the logits (rows x vocabulary) never exist as a whole. With a vocabulary of 1 the
 // logit is a number instead (regression), and its loss the squared error.
 //
+// The weight's gradient may also be formed in slabs of the vocabulary, so that it never exists as a
+// whole either. That computes the logits a second time.
+//
 // Shape suffixes: N rows (tokens), C model width, V vocabulary.
 #pragma once
 
@@ -10,6 +13,7 @@
 
 #include "thinwire/base/bf16.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {
@@ -33,31 +37,42 @@ class LinearCrossEntropy {
   double loss_and_gradients(int64_t rows, const T* x_NC, const T* weight_VC,
                             const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
                             float keep, float* dweight_VC, const float* bias_V = nullptr);
+  // The rows of dweight from `first` on, after loss_and_gradients() with the same rows, x and
+  // targets and without a bias: the same numbers up to rounding. Of weight it reads these rows.
+  void weight_gradient(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
+                       int64_t first, int64_t count, float keep, float* dweight);
   // Adds scale * d(loss)/dbias of the last call with a bias.
   void add_bias_gradient(float* dbias_V) const;
 
   size_t bytes() const;
 
  private:
-  // The loss of one chunk and, if wanted, the gradients of its logits in dlogits(), each row still
-  // to be divided by its denominator.
-  double chunk_loss(int64_t rows, const T* x, const T* weight, const int32_t* targets,
-                    const float* factors, const float* bias, bool gradients);
-  // bias_gradient_ += the rows of dlogits(), each multiplied by its entry in denominators_.
-  void sum_bias_gradient(int64_t rows);
-  // They replace the logits; in bf16 a row takes the first half of its logits' memory.
+  // The loss of the chunk that begins with row `first` and, if wanted, the gradients of its logits
+  // in dlogits(), each row still to be divided by its denominator.
+  double chunk_loss(int64_t first, int64_t rows, const T* x, const T* weight,
+                    const int32_t* targets, const float* factors, const float* bias,
+                    bool gradients);
+  // bias_gradient_ += the rows of dlogits(), each multiplied by its entry in multipliers_.
+  void sum_bias_gradient(int64_t first, int64_t rows);
+  // They replace the logits, of which a row has `columns`; in bf16 a row takes the first half of
+  // its logits' memory.
   const T* dlogits() const { return reinterpret_cast<const T*>(logits_.data()); }
-  int64_t dlogits_stride() const;
+  static int64_t dlogits_stride(int64_t columns);
   // wide_ = dlogits() weight of one chunk, each row still to be divided by its denominator.
   void multiply_back(int64_t rows, const T* weight);
+  // scaled_ = the rows [begin, end) of x, each multiplied by its entry in `multipliers`; uses
+  // wide_.
+  void scale_inputs(int64_t begin, int64_t end, const T* x, const float* multipliers);
 
   int64_t width_, vocabulary_, chunk_;
   ThreadPool& threads_;
-  AlignedBuffer<float> logits_;                 // [chunk, V]
-  AlignedBuffer<float> losses_, denominators_;  // [chunk]
-  AlignedBuffer<float> wide_;                   // [depth parts, chunk, C], in fp32
-  AlignedBuffer<T> scaled_;                     // [chunk, C], rows of x
-  std::vector<float> bias_gradient_;            // [V]; empty without a bias
+  AlignedBuffer<float> logits_;       // [chunk, V]
+  AlignedBuffer<float> losses_;       // [chunk]
+  std::vector<SoftmaxSum> sums_;      // [rows]
+  AlignedBuffer<float> multipliers_;  // [rows]: scale * factor / denominator
+  AlignedBuffer<float> wide_;         // [depth parts, chunk, C], in fp32
+  AlignedBuffer<T> scaled_;           // [chunk, C], rows of x
+  std::vector<float> bias_gradient_;  // [V]; empty without a bias
 };
 
 }  // namespace thinwire::tensor

@@ -206,11 +206,22 @@ HWY_INLINE void multiply_row(T* row, size_t n, float factor) {
   });
 }
 
+// The target's entry of the gradient, separately: p - 1 loses digits once p has been rounded to T.
+template <typename T>
+HWY_INLINE void store_target(float logit, const SoftmaxSum& sum, T* entry) {
+  const float at_target = std::exp(logit - sum.shift) - sum.denominator;
+  if constexpr (std::is_same_v<T, float>) {
+    *entry = at_target;
+  } else {
+    *entry = to_bf16(at_target);
+  }
+}
+
 // The greatest logit is not known until the end of the row, but exp may be taken relative to any
 // value near it: the greatest so far, as long as none exceeds it by more than kHeadroom.
 template <typename T>
 float cross_entropy(int64_t vocabulary, float* logits, int64_t target, T* gradient,
-                    float* denominator) {
+                    SoftmaxSum* softmax) {
   constexpr size_t kPiece = 4096;  // logits that stay in the L1 cache
   constexpr float kHeadroom = 8;
   const size_t n = static_cast<size_t>(vocabulary);
@@ -230,17 +241,18 @@ float cross_entropy(int64_t vocabulary, float* logits, int64_t target, T* gradie
     sum += gradient == nullptr ? exp_row(piece, count, shift, piece)
                                : exp_row(piece, count, shift, gradient + first);
   }
-  if (gradient != nullptr) {
-    // The target's entry separately: p - 1 loses digits once p has been rounded to T.
-    const float at_target = std::exp(chosen - shift) - sum;
-    if constexpr (std::is_same_v<T, float>) {
-      gradient[target] = at_target;
-    } else {
-      gradient[target] = to_bf16(at_target);
-    }
-  }
-  *denominator = sum;
+  *softmax = {shift, sum};
+  if (gradient != nullptr) store_target(chosen, *softmax, gradient + target);
   return shift - chosen + std::log(sum);
+}
+
+template <typename T>
+void cross_entropy_again(int64_t count, const float* logits, int64_t target, const SoftmaxSum& sum,
+                         T* gradient) {
+  const bool has_target = target >= 0 && target < count;
+  const float chosen = has_target ? logits[target] : 0;
+  exp_row(logits, static_cast<size_t>(count), sum.shift, gradient);
+  if (has_target) store_target(chosen, sum, gradient + target);
 }
 
 void add(int64_t count, const float* from, float* to) {
@@ -276,6 +288,7 @@ Kernels<T> table() {
           causal_softmax_backward_pairs,
           row_dots<T>,
           cross_entropy<T>,
+          cross_entropy_again<T>,
           add};
 }
 

@@ -33,6 +33,12 @@ struct SoftmaxPairs {
   int64_t stride;
 };
 
+// What the softmax of a row of logits is relative to: it is exp(logit - shift) / denominator.
+struct SoftmaxSum {
+  float shift = 0;
+  float denominator = 0;
+};
+
 // The kernels compiled for one instruction set.
 template <typename T>
 struct Kernels {
@@ -165,7 +171,11 @@ struct Kernels {
   // dividing by the softmax's denominator is left to the caller. The logits are overwritten;
   // gradient may begin where they do.
   float (*cross_entropy)(int64_t vocabulary, float* logits_V, int64_t target, T* gradient_V,
-                         float* denominator);
+                         SoftmaxSum* sum);
+  // The gradient again, given its row's sum, of `count` of the row's logits. The target's index is
+  // relative to the first of them, and may lie outside. gradient may begin where the logits do.
+  void (*cross_entropy_again)(int64_t count, const float* logits, int64_t target,
+                              const SoftmaxSum& sum, T* gradient);
 
   // to += from.
   void (*add)(int64_t count, const float* from, float* to);

@@ -20,7 +20,7 @@ int64_t projected_count(const TensorSpec& matrix, const Projection& projection) 
 
 size_t tensor_at(const Layout& layout, int64_t offset) {
   size_t tensor = 0;
-  while (layout.offset(tensor) < offset) ++tensor;
+  while (tensor + 1 < layout.size() && layout.offset(tensor + 1) <= offset) ++tensor;
   return tensor;
 }
 
@@ -103,10 +103,12 @@ void StreamedGradients::complete(const GradientRange& range) {
 
 void StreamedGradients::take(const GradientRange& range, std::span<const float> values) {
   for (size_t tensor = tensor_at(layout_, range.offset); tensor < layout_.size(); ++tensor) {
-    const int64_t begin = layout_.offset(tensor) - range.offset;
-    if (begin >= range.count) break;
-    handlers_.take(tensor, values.subspan(static_cast<size_t>(begin),
-                                          static_cast<size_t>(layout_.specs()[tensor].count())));
+    const int64_t first = layout_.offset(tensor) - range.offset;
+    if (first >= range.count) break;
+    const int64_t begin = std::max<int64_t>(first, 0);
+    const int64_t end = std::min(first + layout_.specs()[tensor].count(), range.count);
+    handlers_.take(tensor,
+                   values.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
   }
 }
 

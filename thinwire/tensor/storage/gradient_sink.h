@@ -9,8 +9,9 @@
 // memory, and the backend projects the factors instead of their product: dy^T (x Q) or (dy P)^T x
 // (Zhao et al. 2024, arXiv 2403.03507, has the projections; LoRA's gradient for B is the first).
 //
-// Ranges refer to the parameters' layout: one tensor, or neighbouring tensors whose gradients are
-// one product. A sink is used by one thread.
+// Ranges refer to the parameters' layout: one tensor, neighbouring tensors whose gradients are one
+// product, or some rows of a tensor, whose slabs come one after the other. A sink is used by one
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -121,8 +122,9 @@ struct StreamSize {
 class StreamedGradients final : public GradientSink {
  public:
   struct Handlers {
-    // The tensor's gradient is complete and its weights are no longer read, so they may change now.
-    // The values are in host memory and valid until the call returns.
+    // The tensor's gradient, or that of its next rows, is complete and the weights of these are no
+    // longer read, so they may change now. The values are in host memory and valid until the call
+    // returns.
     std::function<void(size_t tensor, std::span<const float> gradient)> take;
     std::function<void(int group)> end_group;
     // If set, how the tensor's gradient is formed; take() gets it that way.
@@ -161,7 +163,7 @@ class StreamedGradients final : public GradientSink {
   bool on_device_ = false;
 };
 
-// The tensor that begins at `offset`.
+// The tensor that has the value at `offset`.
 size_t tensor_at(const Layout& layout, int64_t offset);
 
 }  // namespace thinwire::tensor
