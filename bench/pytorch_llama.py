@@ -75,13 +75,18 @@ class Llama(nn.Module):
 
     def forward(self, tokens):
         """Mean cross entropy in nats of tokens [rows, sequence + 1], each predicting the next."""
-        inputs, targets = tokens[:, :-1], tokens[:, 1:]
-        x = self.embedding(inputs)
+        return self.loss_of(self.states(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
+
+    def states(self, tokens):
+        """What the head sees of tokens [rows, sequence]: [rows, sequence, hidden]."""
+        x = self.embedding(tokens)
         for block in self.blocks:
             x = block(x, self.cosine, self.sine)
-        x = F.rms_norm(x, (self.shape.hidden,), self.norm, self.shape.norm_eps)
-        logits = self.head(x)
-        return F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
+        return F.rms_norm(x, (self.shape.hidden,), self.norm, self.shape.norm_eps)
+
+    def loss_of(self, states, targets):
+        """Mean cross entropy in nats of targets [n] after states [n, hidden]."""
+        return F.cross_entropy(self.head(states).float(), targets)
 
     def load_hugging_face(self, tensors):
         """Takes the weights of a Hugging Face Llama, by name."""

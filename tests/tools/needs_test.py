@@ -41,6 +41,7 @@ class Needs(ToolCase):
     def test_benchmarks_name_the_command_that_installs_their_packages(self):
         self.assert_names(SETUP, "bench/step_vs_pytorch")
         self.assert_names(SETUP, "bench/distro_step")
+        self.assert_names(SETUP, "bench/memory")
         self.python.unlink()
         self.assert_names(SETUP, "bench/step_vs_pytorch")
 
