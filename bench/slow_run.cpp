@@ -8,8 +8,8 @@
 //   slow_run deaf FOLDER PORT COUNT    makes that many connections of a member to whom all that is
 //                                      said is sent, prints "ready" and waits; whoever started it
 //                                      stops it with SIGSTOP
-//   slow_run ask FOLDER PORT BYTES     makes the server send so many bytes of chunks to each of
-//   them
+//   slow_run ask FOLDER PORT BYTES     makes the server send so many bytes of chunks to each
+//                                      of them
 #include <fmt/format.h>
 #include <unistd.h>
 
