@@ -84,9 +84,9 @@ void require(const Result<T>& result) {
 
 void be_honest(const fs::path& folder) {
   std::vector<NatsUser> users;
-  for (uint8_t i = 0; i < kNames.size(); ++i) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
     const NatsRole role = i < 2 ? NatsRole::kCoordinator : NatsRole::kMember;
-    users.push_back({kNames[i], make_signer(seed_of(i))->key(), role});
+    users.push_back({kNames[i], make_signer(seed_of(static_cast<uint8_t>(i)))->key(), role});
   }
   NatsServer server({.host = "127.0.0.1", .folder = folder, .run = kRun, .streams = {}}, users,
                     kPatience);
