@@ -1,10 +1,9 @@
 #include "thinwire/page/request_check.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
-#include <array>
 #include <cctype>
+
+#include "thinwire/base/ip_address.h"
 
 namespace thinwire::page {
 namespace {
@@ -24,19 +23,13 @@ std::string_view without_port(std::string_view host) {
   return host.substr(0, host.find(':'));
 }
 
-bool is_address(const std::string& host) {
-  std::array<unsigned char, sizeof(in6_addr)> binary{};
-  return ::inet_pton(AF_INET, host.c_str(), binary.data()) == 1 ||
-         ::inet_pton(AF_INET6, host.c_str(), binary.data()) == 1;
-}
-
 }  // namespace
 
 bool is_own_host(std::string_view host, std::string_view listen, std::string_view own_name) {
   const std::string name = lower_case(without_port(host));
   const std::string own = lower_case(own_name);
   if (name.empty()) return false;
-  if (is_address(name) || name == "localhost" || name == lower_case(listen)) return true;
+  if (is_ip_address(name) || name == "localhost" || name == lower_case(listen)) return true;
   return !own.empty() && (name == own || name == own + ".local");
 }
 
