@@ -52,12 +52,7 @@ void add_join(CLI::App& app) {
           "--row-seconds", arguments->row_seconds,
           "Minimum seconds per row of a batch, which leaves the machine time for other work")
       ->check(CLI::NonNegativeNumber);
-  command
-      ->add_option("--wait", arguments->wait_s,
-                   "Seconds to wait for the run's server if it is down; the default is that of "
-                   "sync.timeout_s")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  add_wait(*command, arguments->wait_s);
   add_quiet_flag(command);
   command->callback([arguments] { run_join(*arguments); });
 }

@@ -30,6 +30,15 @@ void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
                "Maximum memory that the run may use on this machine; 0: no limit");
 }
 
+void add_wait(CLI::App& command, double& wait_s) {
+  command
+      .add_option("--wait", wait_s,
+                  "Seconds to wait for the run's server if it is down; the default is that of "
+                  "sync.timeout_s")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+}
+
 hosts::Access access_of(const AccessArguments& arguments) {
   return hosts::parse_access(arguments.address, arguments.token, arguments.ca);
 }

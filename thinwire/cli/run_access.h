@@ -29,6 +29,8 @@ struct MachineArguments {
 void add_access(CLI::App& command, AccessArguments& arguments);
 // The same, this machine's own recipe fields, and --memory.
 void add_machine_arguments(CLI::App& command, MachineArguments& arguments);
+// --wait, in seconds.
+void add_wait(CLI::App& command, double& wait_s);
 // Throws UsageError as hosts::parse_access does.
 hosts::Access access_of(const AccessArguments& arguments);
 

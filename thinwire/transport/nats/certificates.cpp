@@ -12,12 +12,16 @@
 #include <limits>
 #include <memory>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/ip_address.h"
 
 namespace thinwire::transport {
 namespace {
 
 constexpr int kSerialBits = 127;
+constexpr int64_t kDay = 24 * 3600;
+constexpr int64_t kValidDays = 3650;
 
 struct Free {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
@@ -81,6 +85,12 @@ void add_extension(X509* certificate, X509* issuer, int which, const std::string
   require(extension && X509_add_ext(certificate, extension.get(), -1) == 1, "add an extension");
 }
 
+std::string names_of(const std::string& host) {
+  std::string names = fmt::format("DNS:{}", kServerName);
+  if (!host.empty()) names += fmt::format(",{}:{}", is_ip_address(host) ? "IP" : "DNS", host);
+  return names;
+}
+
 // A new key's certificate, with everything but extensions and signature.
 Owned<X509> unsigned_certificate(EVP_PKEY* key, const char* name, const Validity& validity) {
   Owned<X509> made(X509_new());
@@ -108,6 +118,11 @@ Certificate sign(X509* certificate, X509* issuer, EVP_PKEY* issuer_key, EVP_PKEY
 
 }  // namespace
 
+Validity validity_from_now() {
+  const auto now = static_cast<int64_t>(unix_seconds());
+  return {now - kDay, now + kValidDays * kDay};
+}
+
 Certificate make_authority(const Validity& validity) {
   const Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
   require(key != nullptr, "make a key");
@@ -119,7 +134,8 @@ Certificate make_authority(const Validity& validity) {
   return sign(certificate, certificate, key.get(), key.get());
 }
 
-Certificate make_server_certificate(const Certificate& authority, const Validity& validity) {
+Certificate make_server_certificate(const Certificate& authority, const Validity& validity,
+                                    const std::string& host) {
   const Owned<X509> issuer = certificate_of(authority.certificate);
   const Owned<EVP_PKEY> issuer_key = key_of(authority.key);
   const Owned<EVP_PKEY> key(EVP_EC_gen("P-256"));
@@ -129,8 +145,7 @@ Certificate make_server_certificate(const Certificate& authority, const Validity
   add_extension(certificate, issuer.get(), NID_basic_constraints, "critical,CA:FALSE");
   add_extension(certificate, issuer.get(), NID_key_usage, "critical,digitalSignature");
   add_extension(certificate, issuer.get(), NID_ext_key_usage, "serverAuth");
-  add_extension(certificate, issuer.get(), NID_subject_alt_name,
-                fmt::format("DNS:{}", kServerName));
+  add_extension(certificate, issuer.get(), NID_subject_alt_name, names_of(host));
   add_extension(certificate, issuer.get(), NID_authority_key_identifier, "keyid");
   return sign(certificate, issuer.get(), issuer_key.get(), key.get());
 }

@@ -26,10 +26,15 @@ struct Validity {
   int64_t until = 0;
 };
 
+// Ten years, from yesterday on: a member whose clock is slightly slow must accept it, too.
+Validity validity_from_now();
+
 // An authority that may sign server certificates and nothing else. Throws Error if OpenSSL fails.
 Certificate make_authority(const Validity& validity);
-// A server certificate signed by the authority.
-Certificate make_server_certificate(const Certificate& authority, const Validity& validity);
+// A server certificate signed by the authority. `host`: a host's name or IP address that it names
+// beside kServerName; empty: none.
+Certificate make_server_certificate(const Certificate& authority, const Validity& validity,
+                                    const std::string& host = "");
 
 // Converts a certificate to the bytes that tokens carry (DER), and back. The first throws Error if
 // the text is not a certificate; the second returns nothing if the bytes are not one.

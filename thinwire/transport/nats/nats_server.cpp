@@ -27,12 +27,8 @@ constexpr const char* kLogFile = "nats.log";
 constexpr const char* kPortFile = "port";
 constexpr const char* kAuthorityFile = "authority.pem";
 constexpr const char* kAuthorityKeyFile = "authority.key";
-constexpr int64_t kDay = 24 * 3600;
-constexpr int64_t kValidity = 3650 * kDay;
 constexpr size_t kLogShown = 2000;  // bytes
 constexpr std::chrono::milliseconds kPollInterval(2);
-
-int64_t unix_time() { return static_cast<int64_t>(unix_seconds()); }
 
 // What it logs about a reloaded configuration.
 constexpr std::string_view kReloaded = "Reloaded server configuration";
@@ -111,9 +107,7 @@ NatsServer::~NatsServer() {
 void NatsServer::make_certificates() {
   const fs::path& folder = settings_.folder;
   if (!fs::exists(folder / kServerKeyFile)) {
-    const int64_t now = unix_time();
-    // A member whose clock is slightly slow must still accept it.
-    const Validity validity{now - kDay, now + kValidity};
+    const Validity validity = validity_from_now();
     const Certificate authority = make_authority(validity);
     const Certificate server = make_server_certificate(authority, validity);
     write_file(folder / kAuthorityFile, authority.certificate);
@@ -125,7 +119,7 @@ void NatsServer::make_certificates() {
 }
 
 void NatsServer::write_configuration() {
-  configuration_ = nats_configuration(settings_, users_, unix_time());
+  configuration_ = nats_configuration(settings_, users_, static_cast<int64_t>(unix_seconds()));
   write_file(settings_.folder / kConfigurationFile, configuration_);
 }
 
