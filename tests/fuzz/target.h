@@ -21,6 +21,7 @@ int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
 int fuzz_payload(const uint8_t* data, size_t size);
 int fuzz_record(const uint8_t* data, size_t size);
+int fuzz_relay(const uint8_t* data, size_t size);
 int fuzz_request(const uint8_t* data, size_t size);
 int fuzz_snapshot(const uint8_t* data, size_t size);
 int fuzz_sparse(const uint8_t* data, size_t size);

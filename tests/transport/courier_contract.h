@@ -60,6 +60,8 @@ class CourierWorld {
   virtual std::unique_ptr<Courier> connect(const std::string& name) = 0;
   // Whether only "here" may append records and drop the chunks of others.
   virtual bool has_one_coordinator() const { return false; }
+  // Whether a dropped chunk may still come from a copy nearer by.
+  virtual bool has_copies() const { return false; }
   // Waits until what was stored can be fetched by all.
   virtual void spread() {}
   // Lets things happen until so many have come; false: they do not.
