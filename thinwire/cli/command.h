@@ -32,6 +32,7 @@ void add_logits(CLI::App& app);
 void add_plan(CLI::App& app);
 void add_prepare(CLI::App& app);
 void add_recipe(CLI::App& app);
+void add_relay(CLI::App& app);
 void add_serve(CLI::App& app);
 void add_status(CLI::App& app);
 void add_sweep(CLI::App& app);

@@ -19,6 +19,7 @@ void add_commands(CLI::App& app) {
   add_train(app);
   add_serve(app);
   add_join(app);
+  add_relay(app);
   add_status(app);
   add_keys(app);
   add_doctor(app);
