@@ -67,7 +67,8 @@ class AbsurdValues : public testing::Test {
     calls["plan coverage"] = {run};
     calls["plan memory"] = {recipe};
     calls["serve"] = {path("words.txt")};  // is no recipe
-    calls["join"] = calls["doctor"] = calls["status"] = {"localhost:1", "--token", "none"};
+    calls["join"] = calls["doctor"] = calls["status"] =
+        calls["relay"] = {"localhost:1", "--token", "none"};
     calls["keys list"] = calls["keys issue"] = {run};
     calls["keys revoke"] = {run, "nobody"};
     calls["keys account"] = {path("cluster"), "operator"};  // a name that is taken
