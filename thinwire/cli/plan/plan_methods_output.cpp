@@ -135,8 +135,10 @@ void print_coverage(const MethodPlan& plan) {
   fmt::print("\n{}\n", table.terminal());
   fmt::print("Coverage: how often a worker can send each coefficient in the run");
   if (law != nullptr) {
-    fmt::print("; above {:.0f} it counts as {:.0f}. From {}", law->most(), law->most(),
-               law->runs());
+    fmt::print(
+        "; above {:.0f} it counts as {:.0f}. From {}. All-reduce there is AdamW with beta1 = 0.9 "
+        "and beta2 = 0.95, which a larger beta2 can surpass: 2026-11-26-distro-tuned-adamw.md",
+        law->most(), law->most(), law->runs());
   }
   fmt::print(".\n");
 }
