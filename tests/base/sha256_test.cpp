@@ -17,6 +17,20 @@ TEST(Sha256, IsThatOfTheStandard) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+TEST(Sha256, IsReadFromItsDigitsAndFromNothingElse) {
+  const Sha256 hash = sha256(as_bytes("abc"));
+  const std::string digits = to_hex(hash);
+  EXPECT_EQ(parse_sha256(digits), hash);
+  std::string capital = digits;
+  capital[0] = 'B';
+  std::string strange = digits;
+  strange[63] = 'g';
+  for (const std::string& text :
+       {std::string(), digits.substr(1), digits + "0", capital, strange}) {
+    EXPECT_EQ(parse_sha256(text), std::nullopt) << text;
+  }
+}
+
 TEST(Commit, ScaleIsOneOverTheCommittedWeight) {
   EXPECT_EQ(commit_scale({}), 0.0f);
   const auto of_weight = [](uint64_t weight) { return Contribution{0, 0, {}, 0, weight}; };

@@ -25,4 +25,15 @@ std::string to_hex(const Sha256& hash) {
   return text;
 }
 
+std::optional<Sha256> parse_sha256(std::string_view digits) {
+  Sha256 hash;
+  if (digits.size() != 2 * hash.bytes.size()) return std::nullopt;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    const size_t value = std::string_view("0123456789abcdef").find(digits[i]);
+    if (value == std::string_view::npos) return std::nullopt;
+    hash.bytes[i / 2] = static_cast<uint8_t>(hash.bytes[i / 2] << 4 | value);
+  }
+  return hash;
+}
+
 }  // namespace thinwire

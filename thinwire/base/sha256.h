@@ -5,8 +5,10 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 namespace thinwire {
 
@@ -20,5 +22,7 @@ Sha256 sha256(std::span<const uint8_t> bytes);
 
 // 64 lower-case hexadecimal digits.
 std::string to_hex(const Sha256& hash);
+// The hash of such digits; nothing if the text is anything else.
+std::optional<Sha256> parse_sha256(std::string_view digits);
 
 }  // namespace thinwire

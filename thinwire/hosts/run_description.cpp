@@ -40,14 +40,9 @@ uint64_t read_digest(const Json& json) {
 }
 
 Sha256 read_sha256(const Json& json) {
-  const auto text = json.get<std::string>();
-  Sha256 hash;
-  if (text.size() != 2 * hash.bytes.size()) throw Malformed{"a SHA-256 of the wrong length"};
-  for (size_t i = 0; i < hash.bytes.size(); ++i) {
-    std::from_chars(text.data() + 2 * i, text.data() + 2 * i + 2, hash.bytes[i], 16);
-  }
-  if (to_hex(hash) != text) throw Malformed{"a SHA-256 that is not in hexadecimal digits"};
-  return hash;
+  const auto hash = parse_sha256(json.get<std::string>());
+  if (!hash) throw Malformed{"a SHA-256 that is not 64 hexadecimal digits"};
+  return *hash;
 }
 
 Json print(const transport::BlobId& blob) {

@@ -26,15 +26,7 @@ std::optional<Sha256> chunk_in(std::string_view subject, std::string_view prefix
   subject.remove_prefix(prefix.size());
   const size_t dot = subject.find('.');
   if (dot == subject.npos) return std::nullopt;
-  const std::string_view digits = subject.substr(dot + 1);
-  Sha256 hash;
-  if (digits.size() != 2 * hash.bytes.size()) return std::nullopt;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    const size_t value = std::string_view("0123456789abcdef").find(digits[i]);
-    if (value == std::string_view::npos) return std::nullopt;
-    hash.bytes[i / 2] = static_cast<uint8_t>(hash.bytes[i / 2] << 4 | value);
-  }
-  return hash;
+  return parse_sha256(subject.substr(dot + 1));
 }
 
 std::string without_last(const std::string& subject, const std::string& last) {
