@@ -66,6 +66,8 @@ FUZZ_TARGET(answer)(const uint8_t* data, size_t size) {
   switch (data[0] % 4) {
     case 0:
       take_answer(parse_last_sequence(bytes));
+      take_answer(parse_stored_count(bytes));
+      take_answer(parse_chunk_names(bytes, NatsSubjects("run"), "holder"));
       break;
     case 1:
       take_answer(parse_made(bytes));

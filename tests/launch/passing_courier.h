@@ -27,6 +27,10 @@ class PassingCourier : public transport::Courier {
   void drop(const Sha256& chunk, const std::string& holder, Done done) override {
     to_->drop(chunk, holder, std::move(done));
   }
+  void count(Counted counted) override { to_->count(std::move(counted)); }
+  void list(const std::string& holder, Listed listed) override {
+    to_->list(holder, std::move(listed));
+  }
   void publish(const std::string& topic, Bytes statement) override {
     to_->publish(topic, std::move(statement));
   }

@@ -41,6 +41,7 @@ Bytes bytes_of(std::string_view text) { return {text.begin(), text.end()}; }
 namespace {
 
 using testing::ElementsAre;
+using testing::IsEmpty;
 
 using Statement = std::pair<std::string, Bytes>;
 using Record = std::pair<uint64_t, Bytes>;
@@ -126,6 +127,36 @@ TEST_P(CourierContract, ADroppedChunkIsGoneAndMayBeStoredAgain) {
   EXPECT_TRUE(drop());
   ASSERT_TRUE(put(*world_, *here, blob));
   EXPECT_TRUE(get(*world_, *here, blob_id(blob), {"here"}));
+}
+
+TEST_P(CourierContract, WhatIsStoredIsCountedAndListed) {
+  const auto here = world_->connect("here");
+  const auto there = world_->connect("there");
+  const auto count = [&] {
+    return answer_of<uint64_t>(*world_, [&](auto counted) { here->count(counted); }).value_or(0);
+  };
+  const auto list = [&](const std::string& holder) {
+    auto names =
+        answer_of<std::vector<Sha256>>(*world_, [&](auto listed) { here->list(holder, listed); });
+    EXPECT_TRUE(names) << names.error().message;
+    std::ranges::sort(*names);
+    return *names;
+  };
+  EXPECT_EQ(count(), 0u);
+  EXPECT_THAT(list("there"), IsEmpty());
+  const auto blob = std::make_shared<const Bytes>(random_bytes(3 * kMaxMessageBytes, 8));
+  ASSERT_TRUE(put(*world_, *there, *blob));
+  ASSERT_TRUE(put(*world_, *here, *blob));
+  ASSERT_TRUE(put(*world_, *here, {1}));
+  world_->spread();
+  const BlobChunks chunks(blob);
+  std::vector<Sha256> names;
+  for (const Chunk& chunk : chunks.chunks()) names.push_back(chunk.name);
+  std::ranges::sort(names);
+  EXPECT_EQ(names.size(), 4u);
+  EXPECT_EQ(count(), 9u);
+  EXPECT_EQ(list("there"), names);
+  EXPECT_EQ(list("here").size(), 5u);
 }
 
 // Bulk of many chunks is asked for first, and is done last.

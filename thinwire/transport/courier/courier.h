@@ -31,6 +31,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::transport {
@@ -41,6 +42,9 @@ enum class Priority : uint8_t {
   kCatchUp,  // past rounds
   kBulk,     // snapshots, data
 };
+
+// At least this many chunks of a holder are listed.
+inline constexpr size_t kMaxListedChunks = 100'000;
 
 // Ends when destroyed; none of its callbacks run after that. The destructor waits for a callback
 // that is running, unless that callback itself called the destructor.
@@ -62,6 +66,8 @@ class Courier {
   using Done = std::function<void(Result<void>)>;
   using Got = std::function<void(Result<Bytes>)>;
   using Appended = std::function<void(Result<uint64_t>)>;
+  using Counted = std::function<void(Result<uint64_t>)>;
+  using Listed = std::function<void(Result<std::vector<Sha256>>)>;
   using OnStatement = std::function<void(const std::string& from, Bytes statement)>;
   using Take = std::function<void(uint64_t sequence, Bytes record)>;
 
@@ -86,6 +92,11 @@ class Courier {
   // Deletes one chunk of `holder` from the store; for coordinators. It is no failure if the chunk
   // is not there. BlobChunks::chunks() lists the chunks of a blob.
   virtual void drop(const Sha256& chunk, const std::string& holder, Done done) = 0;
+
+  // Gives the number of chunks that everybody together has in the store, or the names of those that
+  // `holder` has, in any order; of more than kMaxListedChunks only some. For coordinators.
+  virtual void count(Counted counted) = 0;
+  virtual void list(const std::string& holder, Listed listed) = 0;
 
   // Sends to all current subscribers. A statement may be lost, arrive twice, or arrive after a
   // later one. One that must arrive has to be repeated until an answer shows that it did. Throws

@@ -27,6 +27,8 @@ class MemoryCourier final : public Courier {
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override;
   void get(const BlobId& id, std::vector<std::string> holders, Priority priority, Got got) override;
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void count(Counted counted) override;
+  void list(const std::string& holder, Listed listed) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
                                           OnStatement on_statement) override;
@@ -87,6 +89,26 @@ void MemoryCourier::drop(const Sha256& chunk, const std::string& holder, Done do
   end_->ask(0, act, [done = std::move(done)](const Result<uint64_t>& result) {
     if (!result) return done(tl::unexpected(result.error()));
     done({});
+  });
+}
+
+void MemoryCourier::count(Counted counted) {
+  const std::scoped_lock lock(server_->mutex);
+  const auto act = [server = server_.get()]() -> Result<uint64_t> { return server->chunks.size(); };
+  end_->ask(0, act, std::move(counted));
+}
+
+void MemoryCourier::list(const std::string& holder, Listed listed) {
+  check_courier_name("a holder", holder);
+  const std::scoped_lock lock(server_->mutex);
+  const auto names = std::make_shared<std::vector<Sha256>>();
+  const auto act = [server = server_.get(), holder, names]() -> Result<uint64_t> {
+    *names = server->list(holder);
+    return names->size();
+  };
+  end_->ask(0, act, [names, listed = std::move(listed)](const Result<uint64_t>& size) {
+    if (!size) return listed(tl::unexpected(size.error()));
+    listed(std::move(*names));
   });
 }
 

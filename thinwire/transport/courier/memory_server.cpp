@@ -62,6 +62,15 @@ Result<Bytes> MemoryServer::find(const std::string& holder, const Sha256& name) 
   return bytes;
 }
 
+std::vector<Sha256> MemoryServer::list(const std::string& holder) const {
+  std::vector<Sha256> names;
+  for (auto one = chunks.lower_bound({holder, {}}); one != chunks.end(); ++one) {
+    if (one->first.first != holder) break;
+    names.push_back(one->first.second);
+  }
+  return names;
+}
+
 Result<uint64_t> MemoryServer::append(const std::string& stream, uint64_t expected_last,
                                       const Bytes& record) {
   std::vector<Bytes>& records = streams[stream];

@@ -37,6 +37,7 @@ struct MemoryServer {
   Result<void> store(const std::string& holder, const Chunk& chunk);
   void drop(const std::string& holder, const Sha256& name);
   Result<Bytes> find(const std::string& holder, const Sha256& name);
+  std::vector<Sha256> list(const std::string& holder) const;
   Result<uint64_t> append(const std::string& stream, uint64_t expected_last, const Bytes& record);
   // The last `count` records of a stream, or all it has.
   void lose_records(const std::string& stream, size_t count);

@@ -62,6 +62,8 @@ class MailboxCourier final : public Courier, private ChunkWire {
     post_get(thread_, transfers_, id, std::move(holders), priority, std::move(got));
   }
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void count(Counted counted) override;
+  void list(const std::string& holder, Listed listed) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
                                           OnStatement on_statement) override;
@@ -156,6 +158,30 @@ void MailboxCourier::drop(const Sha256& chunk, const std::string& holder, Done d
   ask(act, [done = std::move(done)](const Result<uint64_t>& result) {
     if (!result) return done(tl::unexpected(result.error()));
     done({});
+  });
+}
+
+void MailboxCourier::count(Counted counted) {
+  const auto act = [this]() -> Result<uint64_t> {
+    uint64_t chunks = 0;
+    for (const std::string& holder : place_.participants()) {
+      chunks += list_chunks(place_, holder).size();
+    }
+    return chunks;
+  };
+  ask(act, std::move(counted));
+}
+
+void MailboxCourier::list(const std::string& holder, Listed listed) {
+  check_courier_name("a holder", holder);
+  const auto names = std::make_shared<std::vector<Sha256>>();
+  const auto act = [this, holder, names]() -> Result<uint64_t> {
+    *names = list_chunks(place_, holder);
+    return names->size();
+  };
+  ask(act, [names, listed = std::move(listed)](const Result<uint64_t>& size) {
+    if (!size) return listed(tl::unexpected(size.error()));
+    listed(std::move(*names));
   });
 }
 

@@ -36,6 +36,23 @@ Result<FoundChunk> find_chunk(const MailboxPlace& place, const std::string& hold
   return fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, hex));
 }
 
+std::vector<Sha256> list_chunks(const MailboxPlace& place, const std::string& holder) {
+  std::vector<Sha256> chunks;
+  const auto all = place.of(holder, {kBlobFolder});
+  const auto folders = all ? all->names() : tl::unexpected(all.error());
+  if (!folders) return chunks;
+  for (const std::string& name : *folders) {
+    const auto folder = all->folder(name);
+    const auto files = folder ? folder->names() : tl::unexpected(folder.error());
+    if (!files) continue;
+    for (const std::string& file : *files) {
+      const auto chunk = parse_sha256(file);
+      if (chunk && file.starts_with(name)) chunks.push_back(*chunk);
+    }
+  }
+  return chunks;
+}
+
 Result<void> remove_chunk(const MailboxPlace& place, const Sha256& name) {
   const std::string hex = to_hex(name);
   const auto folder = place.of(place.self(), folder_of(hex));

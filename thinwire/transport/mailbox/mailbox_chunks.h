@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
@@ -22,6 +23,9 @@ struct FoundChunk {
 // kLostPeer: the holder has no such chunk here.
 Result<FoundChunk> find_chunk(const MailboxPlace& place, const std::string& holder,
                               const Sha256& name);
+
+// The names of a holder's chunks that are here; none if it has no folder.
+std::vector<Sha256> list_chunks(const MailboxPlace& place, const std::string& holder);
 
 // Of this participant's own. It is no failure if it is not there.
 Result<void> remove_chunk(const MailboxPlace& place, const Sha256& name);

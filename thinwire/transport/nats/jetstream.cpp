@@ -69,6 +69,24 @@ bool says_subject_has_one(const json& answer) {
 
 auto no_answer() { return fail(FailureKind::kRefused, "the server's answer is malformed"); }
 
+// "state" of the answer to a question about a store.
+Result<json> state_of(std::span<const uint8_t> bytes) {
+  json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
+  const auto state = answer.find("state");
+  if (state == answer.end() || !state->is_object()) return no_answer();
+  return std::move(*state);
+}
+
+Result<uint64_t> number_of_state(std::span<const uint8_t> bytes, const char* field) {
+  const Result<json> state = state_of(bytes);
+  if (!state) return tl::unexpected(state.error());
+  const auto number = state->find(field);
+  if (number == state->end() || !number->is_number_unsigned()) return no_answer();
+  return number->get<uint64_t>();
+}
+
 }  // namespace
 
 std::string chunk_store_request(const NatsSubjects& subjects, const StoreLimits& limits) {
@@ -94,6 +112,10 @@ std::string purge_request(const std::string& subject) {
   return print_json(json{{"filter", subject}});
 }
 
+std::string subjects_request(const std::string& subjects) {
+  return print_json(json{{"subjects_filter", subjects}});
+}
+
 std::string get_request(uint64_t sequence) { return print_json(json{{"seq", sequence}}); }
 
 Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
@@ -111,14 +133,29 @@ Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
 }
 
 Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes) {
-  const json answer = parse(bytes);
-  if (answer.is_null()) return no_answer();
-  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
-  const auto state = answer.find("state");
-  if (state == answer.end() || !state->is_object()) return no_answer();
-  const auto sequence = state->find("last_seq");
-  if (sequence == state->end() || !sequence->is_number_unsigned()) return no_answer();
-  return sequence->get<uint64_t>();
+  return number_of_state(bytes, "last_seq");
+}
+
+Result<uint64_t> parse_stored_count(std::span<const uint8_t> bytes) {
+  return number_of_state(bytes, "messages");
+}
+
+Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
+                                              const NatsSubjects& subjects,
+                                              const std::string& holder) {
+  const Result<json> state = state_of(bytes);
+  if (!state) return tl::unexpected(state.error());
+  std::vector<Sha256> names;
+  const auto stored = state->find("subjects");
+  if (stored == state->end() || !stored->is_object()) return names;  // it has none
+  const std::string head = subjects.chunk(holder, "");
+  for (const auto& [subject, count] : stored->items()) {
+    if (!subject.starts_with(head)) continue;
+    if (const auto name = parse_sha256(std::string_view(subject).substr(head.size()))) {
+      names.push_back(*name);
+    }
+  }
+  return names;
 }
 
 Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {

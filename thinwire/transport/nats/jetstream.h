@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/sha256.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {
@@ -25,6 +27,9 @@ std::string record_store_request(const NatsSubjects& subjects, const std::string
                                  const StoreLimits& limits);
 // Removes everything stored under a subject.
 std::string purge_request(const std::string& subject);
+// Asks for the subjects of what is stored under `subjects` (with "*"), beside how much is stored in
+// all.
+std::string subjects_request(const std::string& subjects);
 // Asks for the message with this sequence.
 std::string get_request(uint64_t sequence);
 
@@ -34,6 +39,13 @@ std::string get_request(uint64_t sequence);
 Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes);
 // The answer to a question about a store: the sequence of its last message, 0 if it has had none.
 Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes);
+// The same: the number of messages that are stored.
+Result<uint64_t> parse_stored_count(std::span<const uint8_t> bytes);
+// The answer to subjects_request(subjects.chunk(holder, "*")): the chunks' names. A subject that is
+// not one of the holder's chunks' is left out.
+Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
+                                              const NatsSubjects& subjects,
+                                              const std::string& holder);
 // The answer to the other requests; kRefused if it is a failure.
 Result<void> parse_answer(std::span<const uint8_t> bytes);
 

@@ -56,6 +56,8 @@ class JetstreamCourier final : public Courier, private ChunkWire {
     post_get(thread_, transfers_, id, std::move(holders), priority, std::move(got));
   }
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void count(Counted counted) override;
+  void list(const std::string& holder, Listed listed) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
                                           OnStatement on_statement) override;
@@ -143,6 +145,28 @@ void JetstreamCourier::drop(const Sha256& chunk, const std::string& holder, Done
     ask(subjects_.purge(subjects_.chunk_store()), {},
         shared_text(purge_request(subjects_.chunk(holder, name))),
         [done](const Result<NatsMessage>& message) { done(parsed(message, parse_answer)); });
+  });
+}
+
+void JetstreamCourier::count(Counted counted) {
+  thread_.post([this, counted = std::move(counted)] {
+    ask(subjects_.info(subjects_.chunk_store()), {}, shared_text(""),
+        [counted](const Result<NatsMessage>& message) {
+          counted(parsed(message, parse_stored_count));
+        });
+  });
+}
+
+void JetstreamCourier::list(const std::string& holder, Listed listed) {
+  check_courier_name("a holder", holder);
+  thread_.post([this, holder, listed = std::move(listed)] {
+    ask(subjects_.info(subjects_.chunk_store()), {},
+        shared_text(subjects_request(subjects_.chunk(holder, "*"))),
+        [this, holder, listed](const Result<NatsMessage>& message) {
+          listed(parsed(message, [&](std::span<const uint8_t> bytes) {
+            return parse_chunk_names(bytes, subjects_, holder);
+          }));
+        });
   });
 }
 

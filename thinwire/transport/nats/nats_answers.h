@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "thinwire/base/error.h"
 #include "thinwire/transport/nats/nats_connection.h"
@@ -27,11 +28,10 @@ bool is_election(const NatsMessage& message);
 std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::string_view store);
 
 // What `parse` makes of the body of an answer, if one came.
-template <typename Value>
-Result<Value> parsed(const Result<NatsMessage>& answer,
-                     Result<Value> (*parse)(std::span<const uint8_t>)) {
-  if (!answer) return tl::unexpected(answer.error());
-  return parse(answer->body);
+template <typename Parse>
+auto parsed(const Result<NatsMessage>& answer, const Parse& parse) {
+  using Parsed = std::invoke_result_t<const Parse&, std::span<const uint8_t>>;
+  return answer ? parse(answer->body) : Parsed(tl::unexpected(answer.error()));
 }
 
 // The number at the end of PREFIX.NUMBER, and the author in RUN.say.AUTHOR.TOPIC.

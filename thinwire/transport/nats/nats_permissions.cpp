@@ -11,6 +11,7 @@ void let_coordinate(NatsPermissions& may, const NatsSubjects& subjects,
   may.subscribe.push_back(NatsSubjects::departures());
   may.publish.push_back(subjects.purge(subjects.chunk_store()));
   may.publish.push_back(subjects.create(subjects.chunk_store()));
+  may.publish.push_back(subjects.info(subjects.chunk_store()));
   for (const std::string& stream : streams) {
     may.publish.push_back(subjects.create(subjects.record_store(stream)));
     may.publish.push_back(subjects.record(stream));
