@@ -1,5 +1,6 @@
 #include "thinwire/serve/coordinator_host.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tests/serve/host_case.h"
+#include "thinwire/serve/stray_chunks.h"
 
 namespace thinwire::serve {
 namespace {
@@ -224,6 +226,49 @@ TEST_F(HostOfAStore, DoesNotBelieveRecordsOfStrangers) {
   EXPECT_EQ(host_->state().next_round, 2u) << "it goes on behind it";
   EXPECT_EQ(std::ranges::count(writers, key(1)), 0);
   EXPECT_TRUE(is_stored(0, payload(0, 0))) << "what it takes for a snapshot is not dropped";
+}
+
+TEST_F(HostOfAStore, FreesWhatCameTooLateToCount) {
+  constexpr uint64_t kRounds = 4 * kSpentRounds;
+  begin(kRounds + 1);
+  const Bytes late = {1, 2, 3, 4};
+  put(2, late);  // and never offers it
+  uint64_t round = 0;
+  for (; round < kRounds && is_stored(2, late); ++round) {
+    close(round);
+    wait(options_.membership.timeout_s / kSpentRounds);
+    report_all();
+  }
+  EXPECT_GE(round, kSpentRounds);
+  EXPECT_LT(round, kRounds);
+  for (uint64_t closed = 0; closed < round; ++closed) {
+    EXPECT_TRUE(is_stored(2, payload(2, closed))) << "there is no snapshot yet";
+  }
+}
+
+TEST_F(HostOfAStore, ExcludesAMemberThatFillsIt) {
+  std::vector<std::string> messages;
+  options_.hooks.message = [&](const std::string& text) { messages.push_back(text); };
+  begin(40);
+  wait(3);
+  for (uint16_t time = 0; time < 3; ++time) {
+    ASSERT_NE(host_->state().members[1].phase, membership::Phase::kExcluded) << time;
+    for (uint16_t i = 0; i < 1000; ++i) {
+      put(1,
+          {static_cast<uint8_t>(i), static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(time), 0});
+    }
+    for (int turn = 0; turn < 10 && host_->state().members[1].offences == time; ++turn) {
+      wait(1);
+      report_all();
+    }
+  }
+  const membership::State state = host_->state();
+  EXPECT_EQ(state.members[1].phase, membership::Phase::kExcluded)
+      << state.members[1].offences << testing::PrintToString(messages);
+  EXPECT_EQ(state.members[0].offences + state.members[2].offences, 0u);
+  ASSERT_FALSE(messages.empty());
+  EXPECT_THAT(messages[0],
+              testing::HasSubstr("member 1 misuses the store: it has stored 1000 chunks"));
 }
 
 TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {

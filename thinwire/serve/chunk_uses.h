@@ -21,6 +21,8 @@ struct StoredChunk {
 class ChunkUses {
  public:
   void add(const StoredChunk& chunk) { ++uses_[chunk]; }
+  size_t count() const { return uses_.size(); }
+  bool has(const StoredChunk& chunk) const { return uses_.contains(chunk); }
   // Ends one use of each of these; appends to `unused` those that have no other.
   void end(const std::vector<StoredChunk>& chunks, std::vector<StoredChunk>& unused) {
     for (const StoredChunk& chunk : chunks) {

@@ -21,6 +21,7 @@
 #include "thinwire/serve/payload_filter.h"
 #include "thinwire/serve/record_notifier.h"
 #include "thinwire/serve/store_cleaner.h"
+#include "thinwire/serve/stray_cleaner.h"
 #include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -125,6 +126,8 @@ class CoordinatorHost::Impl {
   void take(const RefusedAppend& refused) { reading_.take(refused); }
   void take(ListedSnapshot listed) { cleaner_.take(std::move(listed)); }
   void take(ListedPayload listed) { cleaner_.take(std::move(listed)); }
+  void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
+  void take(const ListedMember& listed);
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
   void note(const Offer& offer);
@@ -170,6 +173,7 @@ class CoordinatorHost::Impl {
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
   StoreCleaner cleaner_{courier_, inbox_};
+  StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
 };
 
 void CoordinatorHost::Impl::tick(double now) {
@@ -190,7 +194,10 @@ void CoordinatorHost::Impl::tick(double now) {
   decide();
   const membership::State& state = coordinator_.state();
   filter_.forget_before(state.oldest_countable());
-  if (coordinator_.leads() && reading_.is_complete()) cleaner_.clean(state);
+  if (coordinator_.leads() && reading_.is_complete()) {
+    cleaner_.clean(state);
+    strays_.tick(state, awake_);
+  }
   // Also kept are those of the rounds that open next, and late ones that may count: the coordinator
   // asks for these, too.
   std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
@@ -316,6 +323,13 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   }
   cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
   carry_out(filter_.take(offer, content, roster, awake_));
+}
+
+void CoordinatorHost::Impl::take(const ListedMember& listed) {
+  const auto offence = strays_.take(listed, coordinator_.state());
+  if (!offence) return;
+  inputs_.emplace_back(*offence);
+  notify(fmt::format("member {} misuses the store: {}", offence->member, offence->what));
 }
 
 void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {

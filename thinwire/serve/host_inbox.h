@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
@@ -55,8 +56,18 @@ struct ListedPayload {
   transport::BlobId payload;
   Result<Bytes> list;
 };
-using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,
-                             StreamEnd, RefusedAppend, ListedSnapshot, ListedPayload>;
+// How many chunks there are in the store.
+struct CountedStore {
+  Result<uint64_t> chunks;
+};
+// The names of the chunks that a member has in the store.
+struct ListedMember {
+  int member;
+  Result<std::vector<Sha256>> chunks;
+};
+using Arrival =
+    std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload, StreamEnd,
+                 RefusedAppend, ListedSnapshot, ListedPayload, CountedStore, ListedMember>;
 
 // Thread-safe.
 class Inbox {

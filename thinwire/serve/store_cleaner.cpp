@@ -57,14 +57,19 @@ void StoreCleaner::clean(const membership::State& state) {
   place_snapshots(state);
   place_payloads(state);
   while (const auto unlisted = snapshots_.next_unlisted()) list(*unlisted);
-  const std::set<uint64_t> needed = needed_snapshots(state);
-  if (listing_ > 0 || !snapshots_.is_complete(needed)) return;
+  if (!is_complete(state)) return;
   std::vector<StoredChunk> spent =
       payloads_.take(state.replayable_from(), state.oldest_countable());
-  for (StoredChunk& chunk : snapshots_.take(needed)) spent.push_back(std::move(chunk));
+  for (StoredChunk& chunk : snapshots_.take(needed_snapshots(state)))
+    spent.push_back(std::move(chunk));
   for (const StoredChunk& chunk : spent) {
     courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
   }
+}
+
+bool StoreCleaner::is_complete(const membership::State& state) const {
+  return unplaced_.empty() && closed_.empty() && listing_ == 0 &&
+         snapshots_.is_complete(needed_snapshots(state));
 }
 
 void StoreCleaner::place_snapshots(const membership::State& state) {

@@ -43,6 +43,13 @@ class StoreCleaner {
   // to read().
   void clean(const membership::State& state);
 
+  // Whether it knows of everything in the store that is needed: it has no list of chunks to wait
+  // for. `state` as for clean().
+  bool is_complete(const membership::State& state) const;
+  // How many chunks the payloads and snapshots that are kept have, and whether this is one of them.
+  size_t used() const { return uses_.count(); }
+  bool uses(const StoredChunk& chunk) const { return uses_.has(chunk); }
+
  private:
   struct Closed {
     uint64_t sequence;  // of its record

@@ -1,0 +1,125 @@
+#include "thinwire/serve/stray_cleaner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/base/units.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::serve {
+namespace {
+
+constexpr size_t kDropsAtOnce = 1000;
+constexpr double kListSeconds =
+    1;  // between members' lists on average: the server searches for them
+
+// Of a blob, including its lists of names.
+uint64_t chunks_in(uint64_t bytes) {
+  constexpr uint64_t kNames = transport::kMaxMessageBytes / sizeof(Sha256);  // in a list
+  uint64_t level = std::max<uint64_t>(
+      (bytes + transport::kMaxMessageBytes - 1) / transport::kMaxMessageBytes, 1);
+  uint64_t chunks = level;
+  while (level > 1) {
+    level = (level + kNames - 1) / kNames;
+    chunks += level;
+  }
+  return chunks;
+}
+
+}  // namespace
+
+StrayCleaner::StrayCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
+                           const StoreCleaner& store, const membership::Options& options,
+                           uint64_t overlap)
+    : courier_(courier),
+      inbox_(std::move(inbox)),
+      store_(store),
+      poll_s_(options.report_s()),
+      timeout_s_(options.timeout_s) {
+  allowance_.open_rounds = overlap + 1;
+}
+
+void StrayCleaner::note_sizes(const membership::State& state) {
+  for (const membership::Opening& opening : state.open) {
+    uint64_t chunks = 0;
+    for (const auto& operation : opening.operations) chunks += chunks_in(operation.max_bytes);
+    allowance_.round_chunks = std::max(allowance_.round_chunks, chunks);
+  }
+  // A snapshot holds the weights and the state that replicas share.
+  uint64_t bytes = state.founding ? 2 * state.founding->weights_bytes : 0;
+  for (const auto& [sequence, held] : state.snapshots) bytes = std::max(bytes, held.bytes);
+  allowance_.snapshot_chunks = chunks_in(bytes);
+}
+
+void StrayCleaner::tick(const membership::State& state, double now) {
+  now_ = now;
+  if (asked_ || now < next_poll_ || !store_.is_complete(state)) return;
+  next_poll_ = now + poll_s_;
+  note_sizes(state);
+  asked_ = true;
+  courier_.count(
+      [inbox = inbox_](Result<uint64_t> chunks) { inbox->add(CountedStore{std::move(chunks)}); });
+}
+
+void StrayCleaner::take(const CountedStore& counted, const membership::State& state) {
+  asked_ = false;
+  if (!counted.chunks) return;
+  unused_ = *counted.chunks - std::min<uint64_t>(*counted.chunks, store_.used());
+  // What all are just storing, and as much as one of them may have.
+  const size_t members = state.members.size();
+  const uint64_t more =
+      members * allowance_.open_rounds * allowance_.round_chunks + allowance_.in(1);
+  const double period_s = std::max(timeout_s_, kListSeconds * static_cast<double>(members));
+  if (!schedule_.is_due(unused_, more, state.next_round, now_, period_s)) return;
+  to_list_.clear();
+  for (size_t id = 0; id < state.members.size(); ++id) to_list_.push_back(static_cast<int>(id));
+  again_ = false;
+  strays_.begin(state.next_round);
+  list_next(state);
+}
+
+void StrayCleaner::list_next(const membership::State& state) {
+  if (to_list_.empty()) return schedule_.listed(unused_, state.next_round, now_, again_);
+  const int member = to_list_.front();
+  to_list_.pop_front();
+  if (!state.knows(member)) return list_next(state);
+  asked_ = true;
+  courier_.list(holder(state, member), [inbox = inbox_, member](Result<std::vector<Sha256>> names) {
+    inbox->add(ListedMember{member, std::move(names)});
+  });
+}
+
+std::optional<membership::Misconduct> StrayCleaner::take(const ListedMember& listed,
+                                                         const membership::State& state) {
+  asked_ = false;
+  // What was not listed, or cannot be told from what is needed now, is listed another time.
+  std::optional<membership::Misconduct> offence;
+  if (listed.chunks && state.knows(listed.member) && store_.is_complete(state)) {
+    const std::string owner = holder(state, listed.member);
+    std::vector<Sha256> strays;
+    std::ranges::copy_if(*listed.chunks, std::back_inserter(strays), [&](const Sha256& name) {
+      return name != sha256({}) && !store_.uses({owner, name});  // all empty payloads are one chunk
+    });
+    const auto found = strays_.listed(listed.member, strays, allowance_);
+    for (size_t i = 0; i < std::min(found.spent.size(), kDropsAtOnce); ++i) {
+      courier_.drop(found.spent[i], owner, [](const Result<void>&) {});
+    }
+    again_ = again_ || found.suspicious || found.spent.size() > kDropsAtOnce;
+    if (found.too_many()) {
+      offence = membership::Misconduct{
+          listed.member, fmt::format("it has stored {} of up to 256 KiB that belong to no payload "
+                                     "and no snapshot; up to {} may be",
+                                     counted(found.appeared, "chunk"), found.allowed)};
+    }
+  }
+  list_next(state);
+  return offence;
+}
+
+std::string StrayCleaner::holder(const membership::State& state, int member) const {
+  return transport::participant_name(state.members[static_cast<size_t>(member)].key);
+}
+
+}  // namespace thinwire::serve
