@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 import unittest
 from pathlib import Path
 
@@ -170,6 +171,28 @@ class Mailbox(HostsCase):
         self.assert_refused(self.join("member0", token=token_of(self.participants()[0])), 1,
                             "the token does not belong to this run")
         self.assertNotIn("member 0", server.messages)
+
+    def test_a_member_that_fills_the_mailbox_is_excluded_and_shut_out(self):
+        server = self.serve("train.workers=2", "sync.timeout_s=20")
+        (coordinator,) = self.participants()
+        member = self.join("member0")
+        server.wait_for("member 0")
+        (name,) = [one for one in self.participants() if one != coordinator]
+        (run,) = self.mailbox.iterdir()
+        for offence in range(3):
+            said = len(server.messages)
+            for number in range(100 * 2**offence):
+                chunk = os.urandom(8)
+                place = run / name / "blobs" / hashlib.sha256(chunk).hexdigest()[:2]
+                place.mkdir(parents=True, exist_ok=True)
+                (place / hashlib.sha256(chunk).hexdigest()).write_bytes(chunk)
+            server.wait_for("member 0 misuses the store: it has stored", said)
+        self.assert_refused(member, 1, "excluded")
+        deadline = time.monotonic() + PATIENCE
+        while "revoked" not in self.keys("list") and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertIn("revoked", self.keys("list"))
+        self.assert_refused(self.join("member0"), 1, "excluded")
 
     def test_wrong_use_is_named(self):
         self.serve("train.workers=2")

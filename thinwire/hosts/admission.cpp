@@ -63,6 +63,13 @@ Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const Publi
   });
 }
 
+void Admission::revoke(const PublicKey& key) {
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    const auto known = std::ranges::find(ring.keys, key, &EnrolledKey::key);
+    if (known != ring.keys.end()) known->revoked = true;
+  });
+}
+
 bool Admission::is_revoked(const PublicKey& key) const {
   const std::lock_guard lock(mutex_);
   return revoked_.contains(key);

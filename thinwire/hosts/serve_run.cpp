@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -43,9 +44,10 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kPollSeconds = 0.2;   // between checks of the servers, the keys and `stop`
-constexpr double kProbeSeconds = 2;    // within which a leading coordinator answers
-constexpr double kQuorumSeconds = 10;  // within which a cluster has elected a leader
+constexpr double kPollSeconds = 0.2;    // between checks of the servers, the keys and `stop`
+constexpr double kProbeSeconds = 2;     // within which a leading coordinator answers
+constexpr double kQuorumSeconds = 10;   // within which a cluster has elected a leader
+constexpr double kFarewellSeconds = 5;  // within which an excluded member reads that it is
 constexpr std::chrono::milliseconds kPause(20);
 
 std::set<std::string> validation_sets(const RunDescription& description) {
@@ -94,6 +96,7 @@ class Service {
   void maintain_servers();
   void await_shared_keys();
   void check_keys();
+  void shut_out_excluded();
   void report_leader();
   // A coordinator with a server of its own is the only one.
   bool leads() const { return !options_.cluster || host_->leads(); }
@@ -120,6 +123,7 @@ class Service {
   std::unique_ptr<serve::CoordinatorHost> host_;
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
+  std::map<PublicKey, double> excluded_;  // since when, of members that were not shut out yet
   bool founded_now_ = false;            // by this start, not an earlier one or another coordinator
   bool leads_ = true;                   // as last shown
   std::vector<PublicKey> member_keys_;  // of the host's thread: by id
@@ -328,6 +332,18 @@ void Service::check_keys() {
   if (admission_.update()) servers_->set_users(admission_.users());
 }
 
+// Revokes their keys: the server then closes their connections, through which they could go on
+// storing.
+void Service::shut_out_excluded() {
+  if (!leads()) return;
+  const double now = monotonic_seconds();
+  for (const membership::Member& member : host_->state().members) {
+    if (member.phase != membership::Phase::kExcluded || admission_.is_revoked(member.key)) continue;
+    const double since = excluded_.emplace(member.key, now).first->second;
+    if (now - since >= kFarewellSeconds) admission_.revoke(member.key);
+  }
+}
+
 void Service::report_leader() {
   if (leads() == leads_) return;
   leads_ = !leads_;
@@ -353,6 +369,7 @@ ServeResult Service::serve() {
     requests_->serve_pending(kPollSeconds);
     if (watch_) watch_->update(*host_);
     maintain_servers();
+    shut_out_excluded();
     check_keys();
     report_leader();
     if (host_failed_) throw Error(host_failure_);

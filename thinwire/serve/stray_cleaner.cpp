@@ -98,9 +98,10 @@ std::optional<membership::Misconduct> StrayCleaner::take(const ListedMember& lis
   std::optional<membership::Misconduct> offence;
   if (listed.chunks && state.knows(listed.member) && store_.is_complete(state)) {
     const std::string owner = holder(state, listed.member);
+    const Sha256 empty = sha256({});  // all empty payloads are this chunk
     std::vector<Sha256> strays;
     std::ranges::copy_if(*listed.chunks, std::back_inserter(strays), [&](const Sha256& name) {
-      return name != sha256({}) && !store_.uses({owner, name});  // all empty payloads are one chunk
+      return name != empty && !store_.uses({owner, name});
     });
     const auto found = strays_.listed(listed.member, strays, allowance_);
     for (size_t i = 0; i < std::min(found.spent.size(), kDropsAtOnce); ++i) {
