@@ -27,7 +27,7 @@ endif()
 # so, and no target instruction set is chosen here: kernels dispatch at run time.
 # errno and floating-point traps are not used; without them square roots and selects vectorise.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno;\
--fno-trapping-math;-Wall;-Wextra;-Wshadow;-Werror>")
+-fno-trapping-math;-Wall;-Wextra;-Wshadow;-Woverloaded-virtual;-Werror>")
 
 if(THINWIRE_SANITIZE)
   add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-sanitize-recover=all

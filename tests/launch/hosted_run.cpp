@@ -34,21 +34,21 @@ class DyingCourier final : public PassingCourier {
 
   transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
                         Done done) override {
-    count();
+    count_down();
     return PassingCourier::put(std::move(blob), priority, std::move(done));
   }
   void get(const transport::BlobId& id, std::vector<std::string> holders,
            transport::Priority priority, Got got) override {
-    count();
+    count_down();
     PassingCourier::get(id, std::move(holders), priority, std::move(got));
   }
   void publish(const std::string& topic, Bytes statement) override {
-    count();
+    count_down();
     PassingCourier::publish(topic, std::move(statement));
   }
 
  private:
-  void count() {
+  void count_down() {
     if (--left_ == 0) die_();
   }
 
