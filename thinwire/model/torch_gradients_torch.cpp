@@ -66,6 +66,9 @@ void TorchGradients<T>::add_product(const at::Tensor& gradient, const at::Tensor
                                     const at::Tensor& x) {
   if constexpr (std::is_same_v<T, float>) {
     gradient.addmm_(dy.t(), x);
+  } else if (gradient.is_cuda()) {
+    at::Tensor sum = gradient;
+    at::addmm_out(sum, gradient, dy.t(), x, at::kFloat);
   } else {
     gradient.add_(at::mm(dy.t(), x));
   }

@@ -69,7 +69,8 @@ class TorchOps final : public Ops {
   }
 
   void begin_batch(const Batch& batch, bool keep) override {
-    at::set_num_threads(threads_.size());
+    // Beside a GPU, ATen's own threads on the CPU would only get into the way.
+    at::set_num_threads(place_.kind == Device::kCuda ? 1 : threads_.size());
     c10::GradMode::set_enabled(false);  // on this thread
     slots_.set_rows(batch.tokens());
     attention_.begin_batch(batch, keep);
