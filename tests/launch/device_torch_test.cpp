@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "tests/launch/device_run_case.h"
 #include "tests/launch/projected_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/launch/train.h"
@@ -9,22 +10,7 @@
 namespace thinwire::launch {
 namespace {
 
-TEST(TrainOnADevice, DiffersByRoundingAloneAndRepeatsBitForBit) {
-  const fs::path folder = test_folder();
-  prepare_tiny_corpus(folder);
-  for (const char* method : {"allreduce", "distro"}) {
-    const auto run = [&](const char* device, const char* name) {
-      const std::string dir = "run.dir=" + (folder / method / name).string();
-      return train(tiny_recipe(folder, {dir, fmt::format("sync.method={}", method),
-                                        fmt::format("train.device={}", device)}),
-                   {})
-          .summary;
-    };
-    const events::Summary own = run("cpu", "own"), torch = run("torch_cpu", "torch");
-    EXPECT_NEAR(torch.val_loss.at("validation"), own.val_loss.at("validation"), 1e-3) << method;
-    EXPECT_EQ(run("torch_cpu", "again").digest, torch.digest) << method;
-  }
-}
+TEST(TrainOnADevice, DiffersByRoundingAloneAndRepeatsBitForBit) { expect_same_runs("torch_cpu"); }
 
 TEST(TrainOnADevice, UpdatesDuringTheBackwardPassHaveTheSameBits) {
   const fs::path folder = test_folder();

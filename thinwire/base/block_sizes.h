@@ -37,6 +37,12 @@ constexpr int64_t logit_rows(int64_t vocabulary) {
 // this many parts.
 inline constexpr int64_t kLogitParts = 2;
 
+// The sum of squares of many values is formed in blocks of this many, added in order; in a block,
+// lane i of kNormLanes sums the values whose index is i modulo kNormLanes, and the lanes are added
+// in order. So the bits depend on nothing but the values.
+inline constexpr int64_t kNormBlock = 4096;
+inline constexpr int64_t kNormLanes = 16;
+
 // A table whose gradient is formed in slabs of rows is cut at multiples of this many elements, a
 // multiple of the blocks in which norms are summed and state is kept: so slabs change neither.
 inline constexpr int64_t kSlabElements = 4096;

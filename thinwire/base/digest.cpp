@@ -4,12 +4,20 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <cstring>
 #include <new>
 
 namespace thinwire {
 
 uint64_t hash_bytes(std::span<const uint8_t> bytes, uint64_t seed) {
   return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+}
+
+HashSecret hash_secret() {
+  HashSecret secret{};
+  static_assert(sizeof(secret) == sizeof(XXH3_kSecret));
+  std::memcpy(&secret, XXH3_kSecret, sizeof(secret));
+  return secret;
 }
 
 StreamHash::StreamHash() : state_(XXH3_createState()) {

@@ -10,6 +10,12 @@ namespace thinwire {
 // XXH3, 64 bits.
 uint64_t hash_bytes(std::span<const uint8_t> bytes, uint64_t seed = 0);
 
+// The constants from which XXH3 derives its keys, for hashes that are computed elsewhere.
+struct HashSecret {
+  uint64_t words[24];  // little-endian
+};
+HashSecret hash_secret();
+
 // Hash of data that arrives in pieces; the result does not depend on where the pieces are cut.
 class StreamHash {
  public:
@@ -23,6 +29,9 @@ class StreamHash {
  private:
   void* state_;
 };
+
+// Bytes of the chunks of a large state (train/params_digest.h).
+inline constexpr int64_t kDigestChunk = 65536;
 
 // Digest of a large state as the sum of the hashes of its chunks, each seeded by its position.
 // Chunks may be added in any order and from several partial digests, so every thread digests what

@@ -27,15 +27,18 @@ class PlacedTileWork final : public TileWork {
 
   void step(std::span<const SparseMessage> messages, const TileStep& step,
             tensor::Arena& target) override {
+    if (step.aggregation != nullptr) return vector().step(messages, step, target);
     of(target).step(messages, step, target);
   }
 
  private:
+  VectorTileWork& vector() {
+    if (!vector_) vector_.emplace(options_, tiles_, threads_);
+    return *vector_;
+  }
+
   TileWork& of(const tensor::Arena& arena) {
-    if (arena.device() == nullptr || arena.device()->kind != Device::kCuda) {
-      if (!vector_) vector_.emplace(options_, tiles_, threads_);
-      return *vector_;
-    }
+    if (arena.device() == nullptr) return vector();
     if (!device_) device_.emplace(options_, tiles_, layout_, threads_, *arena.device());
     return *device_;
   }

@@ -1,6 +1,6 @@
-// What DisTrO does with all tiles of a model (docs/methods/distro.md), on the device that holds the
-// parameters: a GPU if an arena has a copy there, else the CPU. Both give the same bits, with any
-// number of threads; payloads are packed and unpacked on the CPU.
+// What DisTrO does with all tiles of a model (docs/methods/distro.md): on the device where the
+// arenas have a copy, if they have one, else on the CPU. Both give the same bits, with any number
+// of threads; payloads are packed and unpacked on the CPU.
 #pragma once
 
 #include <memory>
@@ -37,8 +37,8 @@ class TileWork {
   // With feedback: adds to the momentum what the last take() moved to `sent`, minus the values that
   // `sent` holds now.
   virtual void add_back(const SparseTiles& sent, tensor::Arena& momentum) = 0;
-  // Updates `target` by the aggregate of the decoded messages, ordered by member. On a GPU only the
-  // mean can be formed; throws Error for anything else.
+  // Updates `target` by the aggregate of the decoded messages, ordered by member. Any but their
+  // mean is formed on the CPU.
   virtual void step(std::span<const SparseMessage> messages, const TileStep& step,
                     tensor::Arena& target) = 0;
 };

@@ -1,38 +1,33 @@
 #include "thinwire/codec/tile_work_device.h"
 
 #include <algorithm>
+#include <cassert>
 #include <functional>
 #include <ranges>
 
-#include "thinwire/base/error.h"
 #include "thinwire/tensor/dct/dct_side.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::codec {
 namespace {
 
-DeviceValues uploaded(const tensor::DevicePlace& place, std::span<const float> values) {
-  DeviceValues copy(place, values.size());
+tensor::DeviceBuffer<float> uploaded(const tensor::DevicePlace& place,
+                                     std::span<const float> values) {
+  tensor::DeviceBuffer<float> copy(place, values.size());
   std::ranges::copy(values, copy.host().begin());
   copy.upload();
   return copy;
 }
 
+// Where the kernels use an arena.
+float* values_of(tensor::Arena& arena) {
+  return arena.device() == nullptr ? arena.all().data() : arena.device_values();
+}
+const float* values_of(const tensor::Arena& arena) {
+  return arena.device() == nullptr ? arena.all().data() : arena.device_values();
+}
+
 }  // namespace
-
-DeviceValues::DeviceValues(const tensor::DevicePlace& place, size_t count)
-    : host_(std::max<size_t>(count, 1)) {
-  if (place.kind == Device::kCpu) return;
-  mirror_ = tensor::make_mirror(place, host_.data(), static_cast<int64_t>(host_.size()));
-}
-
-void DeviceValues::upload() {
-  if (mirror_ != nullptr) mirror_->upload();
-}
-
-void DeviceValues::download() {
-  if (mirror_ != nullptr) mirror_->download(static_cast<int64_t>(host_.size()));
-}
 
 DeviceTileWork::Entries::Entries(const tensor::DevicePlace& place, size_t tile_count,
                                  size_t kept_count, size_t member_count)
@@ -78,14 +73,6 @@ tensor::PortableTiles DeviceTileWork::tiles_of(size_t tensor) {
           options_.transform == method::DistroTransform::kDct};
 }
 
-float* DeviceTileWork::values_of(tensor::Arena& arena) const {
-  return place_.kind == Device::kCpu ? arena.all().data() : arena.device_values();
-}
-
-const float* DeviceTileWork::values_of(const tensor::Arena& arena) const {
-  return place_.kind == Device::kCpu ? arena.all().data() : arena.device_values();
-}
-
 DeviceTileWork::Entries& DeviceTileWork::entries_of(size_t members) {
   if (entries_ == nullptr || entries_->members < members) {
     entries_.reset();
@@ -97,7 +84,7 @@ DeviceTileWork::Entries& DeviceTileWork::entries_of(size_t members) {
 
 void DeviceTileWork::take(const tensor::Arena& gradients, float gain, tensor::Arena& momentum,
                           SparseTiles& sent) {
-  if (place_.kind != Device::kCpu) momentum.mirror_on(place_);
+  if (gradients.device() != nullptr) momentum.mirror_on(place_);
   Entries& taken = entries_of(1);
   const float* const from = values_of(gradients);
   float* const to = values_of(momentum);
@@ -119,14 +106,9 @@ void DeviceTileWork::take(const tensor::Arena& gradients, float gain, tensor::Ar
   taken.counts.download();
   taken.slots.download();
   taken.values.download();
-  std::ranges::transform(taken.counts.host() | std::views::take(sent.counts.size()),
-                         sent.counts.begin(),
-                         [](float count) { return static_cast<uint32_t>(count); });
-  std::ranges::transform(taken.slots.host() | std::views::take(sent.slots.size()),
-                         sent.slots.begin(),
-                         [](float slot) { return static_cast<uint16_t>(slot); });
-  std::ranges::copy(taken.values.host() | std::views::take(sent.values.size()),
-                    sent.values.begin());
+  std::copy_n(taken.counts.host().begin(), sent.counts.size(), sent.counts.begin());
+  std::copy_n(taken.slots.host().begin(), sent.slots.size(), sent.slots.begin());
+  std::copy_n(taken.values.host().begin(), sent.values.size(), sent.values.begin());
 }
 
 void DeviceTileWork::add_back(const SparseTiles& sent, tensor::Arena& momentum) {
@@ -157,8 +139,7 @@ void DeviceTileWork::list(const SparseMessage& message, size_t member, Entries& 
     for (int64_t tile = segment.first_tile; tile < segment.first_tile + segment.tiles; ++tile) {
       const int64_t at = shape.first_kept + tile * shape.kept;
       const uint32_t count = message.count(shape.first_tile + tile);
-      entries.counts.host()[static_cast<size_t>(first_tile + shape.first_tile + tile)] =
-          static_cast<float>(count);
+      entries.counts.host()[static_cast<size_t>(first_tile + shape.first_tile + tile)] = count;
       std::copy_n(message.slots(at), count, entries.slots.host().begin() + first_kept + at);
       message.read_values(index, read, count, entries.values.host().data() + first_kept + at);
       read += count;
@@ -168,9 +149,7 @@ void DeviceTileWork::list(const SparseMessage& message, size_t member, Entries& 
 
 void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileStep& step,
                           tensor::Arena& target) {
-  if (step.aggregation != nullptr) {
-    throw Error("a GPU forms only the mean of DisTrO's payloads; choose sync.aggregate = \"mean\"");
-  }
+  assert(step.aggregation == nullptr);
   Entries& sent = entries_of(messages.size());
   threads_.for_each(static_cast<int64_t>(messages.size()), [&](int64_t member) {
     list(messages[static_cast<size_t>(member)], static_cast<size_t>(member), sent);
@@ -178,8 +157,8 @@ void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileSte
   sent.counts.upload();
   sent.slots.upload();
   sent.values.upload();
-  if (senders_ == nullptr) {
-    senders_ = std::make_unique<DeviceValues>(place_, static_cast<size_t>(layout_.total()));
+  if (!senders_) {
+    senders_.emplace(place_, static_cast<size_t>(layout_.total()));
   }
   float* const to = values_of(target);
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {

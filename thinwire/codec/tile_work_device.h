@@ -1,32 +1,19 @@
 // TileWork with the kernels of tensor/kernels/portable_tiles.h: on a GPU, or on the CPU with one
-// lane per tile, which tests compare with VectorTileWork.
+// lane per tile. Forms only the mean of what members sent.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/tile_work.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
-#include "thinwire/tensor/storage/mirror.h"
+#include "thinwire/tensor/storage/device_buffer.h"
 
 namespace thinwire::codec {
-
-// Numbers in host memory with a copy on a device, or without one if the device is the CPU.
-class DeviceValues {
- public:
-  DeviceValues(const tensor::DevicePlace& place, size_t count);
-
-  std::vector<float>& host() { return host_; }
-  float* device() { return mirror_ == nullptr ? host_.data() : mirror_->data(); }
-  void upload();
-  void download();
-
- private:
-  std::vector<float> host_;
-  std::unique_ptr<tensor::Mirror> mirror_;
-};
 
 class DeviceTileWork final : public TileWork {
  public:
@@ -45,21 +32,21 @@ class DeviceTileWork final : public TileWork {
   struct Side {
     int n;
     int64_t stride;
-    DeviceValues norm;
-    DeviceValues basis;
+    tensor::DeviceBuffer<float> norm;
+    tensor::DeviceBuffer<float> basis;
   };
-  // What one or more members sent, as numbers: counts by tile, slots and values as in SparseTiles.
+  // What one or more members sent: counts by tile, slots and values as in SparseTiles.
   struct Entries {
     Entries(const tensor::DevicePlace& place, size_t tile_count, size_t kept_count,
             size_t member_count);
     size_t members;
-    DeviceValues counts, slots, values;
+    tensor::DeviceBuffer<uint32_t> counts;
+    tensor::DeviceBuffer<uint16_t> slots;
+    tensor::DeviceBuffer<float> values;
   };
 
   size_t add_side(int n);
   tensor::PortableTiles tiles_of(size_t tensor);
-  float* values_of(tensor::Arena& arena) const;
-  const float* values_of(const tensor::Arena& arena) const;
   Entries& entries_of(size_t members);
   void list(const SparseMessage& message, size_t member, Entries& entries) const;
 
@@ -70,9 +57,9 @@ class DeviceTileWork final : public TileWork {
   tensor::DevicePlace place_;
   std::vector<Side> sides_;
   std::vector<std::pair<size_t, size_t>> sides_of_;  // by kind: for its rows, for its columns
-  DeviceValues rotations_;
-  DeviceValues scratch_;
-  std::unique_ptr<DeviceValues> senders_;  // made by the first step
+  tensor::DeviceBuffer<float> rotations_;
+  tensor::DeviceScratch<float> scratch_;
+  std::optional<tensor::DeviceScratch<float>> senders_;  // made by the first step
   std::unique_ptr<Entries> entries_;
 };
 

@@ -16,13 +16,6 @@ void check_aggregate(const config::Recipe& recipe) {
     throw UsageError(fmt::format("[sync] trim = {} needs aggregate = \"trimmed_mean\", got \"{}\"",
                                  sync.trim, name_of(sync.aggregate)));
   }
-  if (!sync.aggregation().robust()) return;
-  if (sync.method == kDistro.name && recipe.train.device != "cpu") {
-    throw UsageError(
-        fmt::format("[sync] aggregate = \"{}\" with method = \"distro\" needs train.device = "
-                    "\"cpu\", got \"{}\": a GPU forms only the mean of DisTrO's payloads",
-                    name_of(sync.aggregate), recipe.train.device));
-  }
 }
 
 bool gathers_sums(const Method& method, const config::Recipe& recipe) {

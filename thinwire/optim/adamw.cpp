@@ -5,30 +5,17 @@
 
 #include "thinwire/base/simd.h"
 #include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::optim {
 namespace {
 
-struct Rule {
-  float beta1, keep1;  // keep = 1 - beta
-  float beta2, keep2;
-  float step_size;  // lr / (1 - beta1^t)
-  float root2;      // sqrt(1 - beta2^t)
-  float eps;
-  float shrink;  // 1 - lr * weight decay
-  float grad_scale;
-};
+using Rule = tensor::AdamwRule;
 
 // Elementwise and free of contraction: the same bits at any vector width.
 THINWIRE_CLONES void update(float* __restrict p, float* __restrict m, float* __restrict v,
                             const float* __restrict g, int64_t count, Rule c) {
-  for (int64_t i = 0; i < count; ++i) {
-    const float grad = g[i] * c.grad_scale;
-    m[i] = c.beta1 * m[i] + c.keep1 * grad;
-    v[i] = c.beta2 * v[i] + c.keep2 * (grad * grad);
-    const float denominator = std::sqrt(v[i]) / c.root2 + c.eps;
-    p[i] = p[i] * c.shrink - c.step_size * (m[i] / denominator);
-  }
+  for (int64_t i = 0; i < count; ++i) tensor::adamw_step(c, g[i], p[i], m[i], v[i]);
 }
 
 THINWIRE_CLONES void direct(float* __restrict values, float* __restrict m, float* __restrict v,
@@ -74,6 +61,20 @@ class AdamW final : public Optimizer {
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
     adamw_update(options(), spec(tensor.tensor).decays(), tensor, piece(tensor, 0),
                  piece(tensor, 1), step, threads);
+  }
+
+ protected:
+  bool updates_on_device() const override { return true; }
+  void update_on_device(const DeviceUpdate& tensor, const OptimizerStep& step,
+                        ThreadPool& threads) override {
+    const int64_t count = spec(tensor.tensor).count();
+    const tensor::AdamwStep kernel = {rule_of(options(), spec(tensor.tensor).decays(), step),
+                                      count,
+                                      tensor.gradient,
+                                      tensor.params,
+                                      device_piece(tensor.tensor, 0),
+                                      device_piece(tensor.tensor, 1)};
+    tensor::launch(tensor.device, threads, kernel, kernel.rows());
   }
 };
 

@@ -13,15 +13,13 @@ namespace {
 
 constexpr int64_t kBandRows = kStateBlock;
 static_assert(kSlabElements % kNormBlock == 0 && kSlabElements % kStateBlock == 0);
-constexpr int kNormLanes = 16;
 
-// Lane i sums the elements whose index is i modulo 16; the lanes are added in order. The graph of
-// operations depends only on the length.
+// Of at most kNormBlock values.
 THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
   double lanes[kNormLanes] = {};
   const int64_t whole = count / kNormLanes * kNormLanes;
   for (int64_t at = 0; at < whole; at += kNormLanes) {
-    for (int lane = 0; lane < kNormLanes; ++lane) {
+    for (int64_t lane = 0; lane < kNormLanes; ++lane) {
       const double value = values[at + lane];
       lanes[lane] += value * value;
     }
@@ -81,13 +79,35 @@ void Optimizer::project(size_t, uint64_t, std::span<const float> whole, std::spa
   std::ranges::copy(whole, projected.begin());
 }
 
+bool Optimizer::computes_on_device(const tensor::Arena& params, const tensor::Arena& grads) const {
+  return updates_on_device() && params.device() != nullptr && grads.device() != nullptr &&
+         memory_.can_mirror();
+}
+
 void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
                      ThreadPool& threads) {
+  const auto same = [&](size_t) { return step.gradient_scale; };
+  this->step(params, grads, step, same, threads);
+}
+
+void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
+                     const ScaleOf& scale, ThreadPool& threads) {
+  const bool on_device = computes_on_device(params, grads);
+  if (on_device) memory_.mirror_on(*params.device());
+  OptimizerStep own = step;
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
     assert(method::gradient_shape(options_, spec(tensor)) == grads.layout().specs()[tensor].shape);
-    update(tensor_update(params, tensor, grads.tensor(tensor)), step, threads);
+    own.gradient_scale = scale(tensor);
+    if (on_device) {
+      const int64_t offset = layout_.offset(tensor);
+      const DeviceUpdate update = {tensor, *params.device(), params.device_values() + offset,
+                                   grads.device_values() + grads.layout().offset(tensor)};
+      update_on_device(update, own, threads);
+    } else {
+      update(tensor_update(params, tensor, grads.tensor(tensor)), own, threads);
+    }
   }
-  if (params.rounded() != nullptr) params.set_rounded_current();
+  if (!on_device && params.rounded() != nullptr) params.set_rounded_current();
 }
 
 THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,

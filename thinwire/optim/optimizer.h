@@ -76,10 +76,15 @@ class Optimizer {
   // bases are then drawn anew, whatever the gradient.
   virtual bool redrawn(size_t /*tensor*/, uint64_t /*step*/) const { return false; }
 
+  // Returns a tensor's OptimizerStep::gradient_scale.
+  using ScaleOf = std::function<float(size_t tensor)>;
   // Updates all tensors of the arenas. The layout of `params` must be the optimizer's; `grads` has
-  // the same tensors with the shapes in which it takes their gradients.
+  // the same tensors with the shapes in which it takes their gradients. Where both arenas and the
+  // state are fp32 with a copy on a device, and the optimizer can, the update is computed there.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
             ThreadPool& threads);
+  void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
+            const ScaleOf& scale, ThreadPool& threads);
 
   // Everything that must be saved besides the step number. The spans stay valid.
   std::vector<OptimizerState> state() { return memory_.all(); }
@@ -88,16 +93,33 @@ class Optimizer {
   virtual void reset() { memory_.clear(); }
 
  protected:
+  // Values of one tensor on a device.
+  struct DeviceUpdate {
+    size_t tensor;
+    const tensor::DevicePlace& device;
+    float* params;
+    const float* gradient;
+  };
+  // Whether there is update_on_device(), which gives the bits of update().
+  virtual bool updates_on_device() const { return false; }
+  virtual void update_on_device(const DeviceUpdate& /*tensor*/, const OptimizerStep& /*step*/,
+                                ThreadPool& /*threads*/) {}
+
   const method::OptimizerOptions& options() const { return options_; }
   const TensorSpec& spec(size_t tensor) const { return layout_.specs()[tensor]; }
   // A tensor's state, in the order of OptimizerSpec::state. Pieces of kind kExact are spans.
   StateValues piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
-  // The same, of a piece as long as the tensor of which only what is updated will be used.
+  // A piece's values on the device of the parameters, for update_on_device().
+  float* device_piece(size_t tensor, size_t index) { return memory_.device_piece(tensor, index); }
+  // The same as piece(), of a piece as long as the tensor of which only what is updated will be
+  // used.
   StateValues piece(const TensorUpdate& tensor, size_t index) {
     return memory_.piece(tensor.tensor, index, tensor.begin, std::ssize(tensor.gradient));
   }
 
  private:
+  bool computes_on_device(const tensor::Arena& params, const tensor::Arena& grads) const;
+
   method::OptimizerOptions options_;
   const tensor::Layout& layout_;
   StateMemory memory_;
@@ -144,10 +166,10 @@ void update_pieces(const method::OptimizerOptions& options, const OptimizerStep&
 // temporary memory for one band only. Bands begin at multiples of kStateBlock.
 void for_bands(int64_t rows, const std::function<void(int64_t first, int64_t count)>& change);
 
-// sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width).
+// sqrt of the sum of squares, in an order fixed by position alone (not by threads or vector width;
+// base/block_sizes.h).
 double global_norm(std::span<const float> values, ThreadPool& threads);
 // The same for `count` values that are computed in blocks of at most kNormBlock.
-inline constexpr int64_t kNormBlock = 4096;
 double global_norm(int64_t count, const ValuesAt& values, ThreadPool& threads);
 // `sum` and the squares of more values: after all parts of a gradient, cut at multiples of
 // kNormBlock, the square of its global_norm() with the same bits.

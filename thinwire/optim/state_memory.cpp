@@ -71,6 +71,7 @@ StateValues StateMemory::piece(size_t tensor, size_t index) {
 StateValues StateMemory::piece(size_t tensor, size_t index, int64_t begin, int64_t count) {
   const Place& place = places_[tensor][index];
   Group& group = groups_[place.group];
+  group.sides.use_host(true);
   touch(group, place.offset + begin, count);
   const auto size = static_cast<size_t>(place.size);
   // Weights have kind 0.
@@ -90,9 +91,26 @@ StateValues StateMemory::piece(size_t tensor, size_t index, int64_t begin, int64
   return std::span(reinterpret_cast<float*>(group.values.data()) + place.offset, size);
 }
 
+bool StateMemory::can_mirror() const {
+  const auto is_exact = [](const Group& group) { return group.format == StateFormat::kF32; };
+  return !offload_ && std::ranges::all_of(groups_, is_exact);
+}
+
+void StateMemory::mirror_on(const tensor::DevicePlace& device) {
+  for (Group& group : groups_) {
+    group.sides.mirror_on(device, std::as_writable_bytes(bytes_of(group.values)));
+  }
+}
+
+float* StateMemory::device_piece(size_t tensor, size_t index) {
+  const Place& place = places_[tensor][index];
+  return static_cast<float*>(groups_[place.group].sides.use_device(true)) + place.offset;
+}
+
 std::vector<OptimizerState> StateMemory::all() {
   std::vector<OptimizerState> state;
   for (Group& group : groups_) {
+    group.sides.use_host(true);
     const std::string name(group.name);
     const std::span<uint8_t> bytes = bytes_of(group.values);
     switch (group.format) {
@@ -116,6 +134,7 @@ std::vector<OptimizerState> StateMemory::all() {
 
 void StateMemory::clear() {
   for (Group& group : groups_) {
+    group.sides.use_host(true);
     std::ranges::fill(bytes_of(group.values), uint8_t{0});
     std::ranges::fill(bytes_of(group.exponents), uint8_t{0});
     release_offloaded(group.values.data(), group.values.bytes());

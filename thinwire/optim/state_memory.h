@@ -17,6 +17,7 @@
 #include "thinwire/optim/state_values.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/two_sided.h"
 
 namespace thinwire::optim {
 
@@ -34,6 +35,14 @@ class StateMemory {
   StateValues piece(size_t tensor, size_t index);
   // The same where only `count` values from `begin` on, a multiple of kStateBlock, will be used.
   StateValues piece(size_t tensor, size_t index, int64_t begin, int64_t count);
+
+  // Whether all values are in memory in fp32, so that they may have a copy on a device.
+  bool can_mirror() const;
+  // Adds the copy (once; later calls do nothing). Throws Error if the device lacks memory.
+  void mirror_on(const tensor::DevicePlace& device);
+  // The values of a piece there, to be changed.
+  float* device_piece(size_t tensor, size_t index);
+
   std::vector<OptimizerState> all();
   void clear();
 
@@ -47,6 +56,7 @@ class StateMemory {
     int64_t size = 0;
     tensor::AlignedBuffer<uint8_t> values = {};     // fp32, bf16 or codes
     tensor::AlignedBuffer<uint8_t> exponents = {};  // of the codes' blocks
+    tensor::TwoSided sides = {};                    // of the values
   };
   struct Place {
     size_t group;

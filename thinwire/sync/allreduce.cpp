@@ -84,13 +84,9 @@ class AllReduce final : public Strategy {
   RoundMember own(const Round& round) const { return round.own(worker_.communicator.rank()); }
 
   void update(const Round& round) {
-    const tensor::Arena& gradients = worker_.gradients;
-    for (size_t tensor = 0; tensor < gradients.layout().size(); ++tensor) {
-      optimizer_->update(optim::tensor_update(worker_.params, tensor, gradients.tensor(tensor)),
-                         {round.number, round.learning_rate, clipping_.scale(tensor)},
-                         worker_.threads);
-    }
-    if (worker_.params.rounded() != nullptr) worker_.params.set_rounded_current();
+    optimizer_->step(
+        worker_.params, worker_.gradients, {round.number, round.learning_rate},
+        [this](size_t tensor) { return clipping_.scale(tensor); }, worker_.threads);
   }
 
   Worker worker_;

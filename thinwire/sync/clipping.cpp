@@ -13,7 +13,7 @@ Clipping::Clipping(ClipBy by, double clip, size_t tensors)
 
 void Clipping::measure(const tensor::Arena& gradients, ThreadPool& threads) {
   if (by_ == ClipBy::kStep || clip_ == 0) {
-    whole_ = optim::global_norm(gradients.all(), threads);
+    whole_ = arena_norm_.of(gradients, threads);
     return;
   }
   for (size_t tensor = 0; tensor < norms_.size(); ++tensor) {

@@ -13,6 +13,7 @@
 #include "thinwire/base/named_span.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/config/update_choices.h"
+#include "thinwire/optim/arena_norm.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
@@ -29,7 +30,7 @@ class Clipping {
   // Measures the whole gradient of a step.
   void measure(const tensor::Arena& gradients, ThreadPool& threads);
   // Measures the gradient of one tensor and returns its norm. One that comes in parts, cut at
-  // multiples of optim::kNormBlock, is measured part by part in their order: `continues` says that
+  // multiples of kNormBlock, is measured part by part in their order: `continues` says that
   // it is not the first. The norm is that of all parts so far.
   double measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads,
                  bool continues = false);
@@ -47,6 +48,7 @@ class Clipping {
  private:
   const config::ClipBy by_;
   const double clip_;
+  optim::ArenaNorm arena_norm_;
   std::vector<double> norms_;    // by tensor
   double squares_ = 0;           // of the tensor measured last
   std::optional<double> whole_;  // set if the gradient was measured whole

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/optim/arena_norm.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 #include "thinwire/sync/distro_look_ahead.h"
@@ -73,7 +74,7 @@ class Distro final : public Strategy {
     StepReport report;
     report.synchronised = round.closes;
     if (!own(round).inactive()) {
-      report.gradient_norm = optim::global_norm(worker_.gradients.all(), worker_.threads);
+      report.gradient_norm = norm_.of(worker_.gradients, worker_.threads);
       require_finite(report.gradient_norm, round, worker_.communicator.rank());
       const float clip = optim::clip_scale(report.gradient_norm, worker_.spec.clip);
       if (stateless_) stateless_->step(round, clip);
@@ -209,6 +210,7 @@ class Distro final : public Strategy {
   DistroApplier applier_;
   std::optional<DistroStateless> stateless_;
   std::optional<DistroLookAhead> look_ahead_;
+  optim::ArenaNorm norm_;
   std::deque<InFlight> in_flight_;  // oldest first
   Bytes payload_;                   // the newest one's, for checkpoints
 };

@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/device_buffer.h"
 
 namespace thinwire::train {
 
@@ -16,5 +19,19 @@ uint64_t bytes_digest(std::span<const uint8_t> bytes, ThreadPool& threads);
 inline uint64_t values_digest(std::span<const float> values, ThreadPool& threads) {
   return bytes_digest(as_bytes(values), threads);
 }
+
+// For one arena, whose digest is formed where its values are. Keeps its working memory.
+class ArenaDigest {
+ public:
+  // bytes_digest() of the arena's bytes.
+  uint64_t of(const tensor::Arena& values, ThreadPool& threads);
+
+ private:
+  struct OnDevice {
+    tensor::DeviceScratch<uint64_t> accumulators;
+    tensor::DeviceBuffer<uint64_t> hashes;
+  };
+  std::optional<OnDevice> on_device_;
+};
 
 }  // namespace thinwire::train

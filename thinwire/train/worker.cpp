@@ -277,7 +277,7 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   part.gradient_norm = report->gradient_norm;
   part.exchange_s = report->exchange_seconds;
   part.synchronised = report->synchronised;
-  if (part.synchronised) part.digest = bytes_digest(std::as_const(shared()).bytes(), threads_);
+  if (part.synchronised) part.digest = digest_.of(shared(), threads_);
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (part.synchronised && (merged || strategy_->shared() != nullptr)) {
     part.state_digest = consensus_digest();

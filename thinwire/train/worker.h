@@ -22,6 +22,7 @@
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/relora.h"
 #include "thinwire/train/round_source.h"
@@ -139,7 +140,8 @@ class Worker {
   std::unique_ptr<sync::Strategy> strategy_;
   SimulatedCompute simulated_compute_;
   std::unique_ptr<RoundSource> rounds_;
-  int64_t written_;  // steps of this worker's newest checkpoint, or where it began
+  ArenaDigest digest_;  // of the shared weights
+  int64_t written_;     // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;
   std::optional<EvalPart> watched_;  // this worker's part of the last evaluation of eval.watch
 };

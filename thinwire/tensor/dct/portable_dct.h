@@ -42,6 +42,7 @@ THINWIRE_DEVICE void portable_dct4(const float* rotations, float* v) {
     v[0] = v[0] * rotations[1];
   } else {
     float a[kHalf], b[kHalf];
+    THINWIRE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       const float c = rotations[N + 2 * k];
       const float s = rotations[N + 2 * k + 1];
@@ -53,6 +54,7 @@ THINWIRE_DEVICE void portable_dct4(const float* rotations, float* v) {
     portable_dct2<kHalf>(rotations, a);
     portable_dct2<kHalf>(rotations, b);
     v[0] = a[0];
+    THINWIRE_UNROLL
     for (int m = 1; m < kHalf; ++m) {
       v[2 * m] = a[m] - b[kHalf - m];
       v[2 * m - 1] = a[m] + b[kHalf - m];
@@ -66,12 +68,14 @@ THINWIRE_DEVICE void portable_dct2(const float* rotations, float* x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     float sums[kHalf], differences[kHalf];
+    THINWIRE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       sums[k] = x[k] + x[N - 1 - k];
       differences[k] = x[k] - x[N - 1 - k];
     }
     portable_dct2<kHalf>(rotations, sums);
     portable_dct4<kHalf>(rotations, differences);
+    THINWIRE_UNROLL
     for (int j = 0; j < kHalf; ++j) {
       x[2 * j] = sums[j];
       x[2 * j + 1] = differences[j];
@@ -84,12 +88,14 @@ THINWIRE_DEVICE void portable_dct3(const float* rotations, float* x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     float even[kHalf], odd[kHalf];
+    THINWIRE_UNROLL
     for (int j = 0; j < kHalf; ++j) {
       even[j] = x[2 * j];
       odd[j] = x[2 * j + 1];
     }
     portable_dct3<kHalf>(rotations, even);
     portable_dct4<kHalf>(rotations, odd);
+    THINWIRE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       x[k] = even[k] + odd[k];
       x[N - 1 - k] = even[k] - odd[k];
@@ -97,78 +103,97 @@ THINWIRE_DEVICE void portable_dct3(const float* rotations, float* x) {
   }
 }
 
-// Replaces x by its normalised coefficients.
-THINWIRE_DEVICE inline void portable_forward(const PortableSide& side, float* x) {
-  const int n = side.n;
-  switch (n) {
-    case 4:
-      portable_dct2<4>(side.rotations, x);
-      break;
-    case 8:
-      portable_dct2<8>(side.rotations, x);
-      break;
-    case 16:
-      portable_dct2<16>(side.rotations, x);
-      break;
-    case 32:
-      portable_dct2<32>(side.rotations, x);
-      break;
-    case 64:
-      portable_dct2<64>(side.rotations, x);
-      break;
-    default: {
-      float folded[kMaxTileSide];  // sums first, then differences
-      const int evens = (n + 1) / 2;
-      for (int k = 0; k < n / 2; ++k) {
-        folded[k] = x[k] + x[n - 1 - k];
-        folded[evens + k] = x[k] - x[n - 1 - k];
-      }
-      if (n % 2 != 0) folded[n / 2] = x[n / 2];
-      for (int f = 0; f < n; ++f) {
-        const float* const row = side.basis + f * side.stride;
-        const float* const in = folded + (f % 2 == 0 ? 0 : evens);
-        float sum = row[0] * in[0];
-        for (int k = 1; k < (f % 2 == 0 ? evens : n / 2); ++k) sum = sum + row[k] * in[k];
-        x[f] = sum;
-      }
-      return;
-    }
-  }
-  for (int f = 0; f < n; ++f) x[f] = x[f] * side.norm[f];
+// The coefficients of the values load(0) ... load(n - 1), given to store(f, coefficient).
+template <int N, typename Load, typename Store>
+THINWIRE_DEVICE void portable_forward_of(const PortableSide& side, const Load& load,
+                                         const Store& store) {
+  float x[N];
+  THINWIRE_UNROLL
+  for (int k = 0; k < N; ++k) x[k] = load(k);
+  portable_dct2<N>(side.rotations, x);
+  THINWIRE_UNROLL
+  for (int f = 0; f < N; ++f) store(f, x[f] * side.norm[f]);
 }
 
-// Replaces the normalised coefficients x by the elements.
-THINWIRE_DEVICE inline void portable_inverse(const PortableSide& side, float* x) {
+template <typename Load, typename Store>
+THINWIRE_DEVICE void portable_forward(const PortableSide& side, const Load& load,
+                                      const Store& store) {
   const int n = side.n;
-  if (n == 4 || n == 8 || n == 16 || n == 32 || n == 64) {
-    for (int f = 0; f < n; ++f) x[f] = x[f] * side.norm[f];
-  }
   switch (n) {
     case 4:
-      return portable_dct3<4>(side.rotations, x);
+      return portable_forward_of<4>(side, load, store);
     case 8:
-      return portable_dct3<8>(side.rotations, x);
+      return portable_forward_of<8>(side, load, store);
     case 16:
-      return portable_dct3<16>(side.rotations, x);
+      return portable_forward_of<16>(side, load, store);
     case 32:
-      return portable_dct3<32>(side.rotations, x);
+      return portable_forward_of<32>(side, load, store);
     case 64:
-      return portable_dct3<64>(side.rotations, x);
+      return portable_forward_of<64>(side, load, store);
     default:
       break;
   }
-  float out[kMaxTileSide];
+  float folded[kMaxTileSide];  // sums first, then differences
+  const int evens = (n + 1) / 2;
+  for (int k = 0; k < n / 2; ++k) {
+    const float a = load(k), b = load(n - 1 - k);
+    folded[k] = a + b;
+    folded[evens + k] = a - b;
+  }
+  if (n % 2 != 0) folded[n / 2] = load(n / 2);
+  for (int f = 0; f < n; ++f) {
+    const float* const row = side.basis + f * side.stride;
+    const float* const in = folded + (f % 2 == 0 ? 0 : evens);
+    float sum = row[0] * in[0];
+    for (int k = 1; k < (f % 2 == 0 ? evens : n / 2); ++k) sum = sum + row[k] * in[k];
+    store(f, sum);
+  }
+}
+
+// The values whose coefficients are load(0) ... load(n - 1), given to store(k, value).
+template <int N, typename Load, typename Store>
+THINWIRE_DEVICE void portable_inverse_of(const PortableSide& side, const Load& load,
+                                         const Store& store) {
+  float x[N];
+  THINWIRE_UNROLL
+  for (int f = 0; f < N; ++f) x[f] = load(f) * side.norm[f];
+  portable_dct3<N>(side.rotations, x);
+  THINWIRE_UNROLL
+  for (int k = 0; k < N; ++k) store(k, x[k]);
+}
+
+template <typename Load, typename Store>
+THINWIRE_DEVICE void portable_inverse(const PortableSide& side, const Load& load,
+                                      const Store& store) {
+  const int n = side.n;
+  switch (n) {
+    case 4:
+      return portable_inverse_of<4>(side, load, store);
+    case 8:
+      return portable_inverse_of<8>(side, load, store);
+    case 16:
+      return portable_inverse_of<16>(side, load, store);
+    case 32:
+      return portable_inverse_of<32>(side, load, store);
+    case 64:
+      return portable_inverse_of<64>(side, load, store);
+    default:
+      break;
+  }
+  float x[kMaxTileSide];
+  for (int f = 0; f < n; ++f) x[f] = load(f);
   for (int k = 0; k < (n + 1) / 2; ++k) {
     float even = side.basis[k] * x[0];
     for (int f = 2; f < n; f += 2) even = even + side.basis[f * side.stride + k] * x[f];
-    out[k] = even;
-    if (k == n - 1 - k) continue;
+    if (k == n - 1 - k) {
+      store(k, even);
+      continue;
+    }
     float odd = side.basis[side.stride + k] * x[1];
     for (int f = 3; f < n; f += 2) odd = odd + side.basis[f * side.stride + k] * x[f];
-    out[k] = even + odd;
-    out[n - 1 - k] = even - odd;
+    store(k, even + odd);
+    store(n - 1 - k, even - odd);
   }
-  for (int k = 0; k < n; ++k) x[k] = out[k];
 }
 
 }  // namespace thinwire::tensor

@@ -1,11 +1,13 @@
-// Runs the kernels of portable_kernels.h: on the CPU with a pool of threads, on a GPU with one
+// Runs the kernels of the portable_*.h files: on the CPU with a pool of threads, on a GPU with one
 // thread block per row.
 #pragma once
 
 #include <cstdint>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/tensor/kernels/portable_hash.h"
 #include "thinwire/tensor/kernels/portable_kernels.h"
+#include "thinwire/tensor/kernels/portable_passes.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
 #include "thinwire/tensor/storage/device.h"
 
@@ -39,7 +41,8 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   DO(SwiGlu<float>) DO(SwiGlu<Bf16>)                 \
   DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \
   DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)     \
-  DO(TakeFromTiles) DO(PutIntoTiles) DO(StepTiles)
+  DO(TakeFromTiles) DO(PutIntoTiles) DO(StepTiles)   \
+  DO(AdamwStep) DO(SquaresOfBlocks) DO(HashChunks)
 // clang-format on
 // NOLINTEND(bugprone-macro-parentheses)
 

@@ -9,11 +9,16 @@
 namespace thinwire::tensor {
 namespace {
 
-constexpr int kThreads = 256;
 constexpr int kWarp = 32;
-constexpr int kWarps = kThreads / kWarp;
+
+template <typename Kernel>
+constexpr int threads_of() {
+  if constexpr (requires { Kernel::kBlockThreads; }) return Kernel::kBlockThreads;
+  return kBlockThreads;
+}
 
 // The threads of a block, with the interface of OnlyLane in portable_kernels.h.
+template <int kThreads>
 class BlockLanes {
  public:
   __device__ explicit BlockLanes(float* shared) : shared_(shared) {}
@@ -29,6 +34,8 @@ class BlockLanes {
   __device__ void barrier() { __syncthreads(); }
 
  private:
+  static constexpr int kWarps = kThreads / kWarp;
+
   // Within each warp by a butterfly, then over the warps in order: the same result for each thread.
   template <typename Combine>
   __device__ float over_block(float value, Combine combine) {
@@ -47,9 +54,10 @@ class BlockLanes {
 };
 
 template <typename Kernel>
-__global__ void __launch_bounds__(kThreads) run_rows(Kernel kernel) {
-  __shared__ float shared[kWarps];
-  BlockLanes lanes(shared);
+__global__ void __launch_bounds__(threads_of<Kernel>()) run_rows(Kernel kernel) {
+  constexpr int kThreads = threads_of<Kernel>();
+  __shared__ float shared[kThreads / kWarp];
+  BlockLanes<kThreads> lanes(shared);
   kernel(lanes, blockIdx.x);
 }
 
@@ -64,7 +72,7 @@ template <typename Kernel>
 void launch_cuda(int index, const Kernel& kernel, int64_t rows) {
   if (rows == 0) return;
   check(cudaSetDevice(index), "choosing the device");
-  run_rows<<<static_cast<unsigned>(rows), kThreads>>>(kernel);
+  run_rows<<<static_cast<unsigned>(rows), threads_of<Kernel>()>>>(kernel);
   check(cudaGetLastError(), "launching a kernel");
 }
 

@@ -15,8 +15,10 @@
 
 #if defined(__CUDACC__)
 #define THINWIRE_DEVICE __host__ __device__
+#define THINWIRE_UNROLL _Pragma("unroll")  // so that small arrays are in registers
 #else
 #define THINWIRE_DEVICE
+#define THINWIRE_UNROLL
 #endif
 
 namespace thinwire::tensor {
@@ -36,6 +38,9 @@ struct OnlyLane {
   float maximum(float value) const { return value; }
   void barrier() const {}
 };
+
+// The threads of a block, unless a kernel says otherwise (kBlockThreads).
+inline constexpr int kBlockThreads = 256;
 
 // x = table[token]
 struct Embed {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 #include "thinwire/tensor/dct/dct.h"
@@ -23,15 +24,25 @@ struct PortableTiles {
   bool transformed;      // false: the tile's elements are used as its coefficients
 
   THINWIRE_DEVICE int64_t slots() const { return int64_t{rows.n} * columns.n; }
+  // Where momentum and sums have the value of a slot: column by column.
+  THINWIRE_DEVICE int64_t place_of(int64_t slot) const {
+    return slot % columns.n * rows.n + slot / columns.n;
+  }
   THINWIRE_DEVICE int64_t stride() const { return grid_columns * columns.n; }
   THINWIRE_DEVICE int64_t first(int64_t tile) const {
     return tile / grid_columns * rows.n * stride() + tile % grid_columns * columns.n;
   }
 };
 
+// Threads of a block for one tile: a tile's rows and columns, of 64 elements in most models, are
+// transformed by one thread each.
+inline constexpr int kTileThreads = 64;
+
 // Momentum update and selection, as in TileDct::accumulate and codec::TopK: the momentum is stored
 // tile by tile, each column by column. Coefficients that are taken become zero there.
 struct TakeFromTiles {
+  static constexpr int kBlockThreads = kTileThreads;
+
   PortableTiles tiles;
   float decay;
   float gain;
@@ -39,23 +50,16 @@ struct TakeFromTiles {
   const float* gradients;  // of the tensor
   float* momentum_Tn;
   float* scratch_Tn;
-  // What was taken; slots and counts are stored as whole numbers.
-  float* counts_T;
-  float* slots_Tk;
+  // What was taken.
+  uint32_t* counts_T;
+  uint16_t* slots_Tk;
   float* values_Tk;
 
   template <typename Lanes>
   THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t tile) const {
-    float* const momentum = momentum_Tn + tile * tiles.slots();
-    float* const scratch = scratch_Tn + tile * tiles.slots();
-    blend(lanes, gradients + tiles.first(tile), momentum, scratch);
-    lanes.barrier();
-    const uint32_t least = least_taken(lanes, momentum);
-    plan_rows(lanes, momentum, least, scratch);
-    lanes.barrier();
-    if (lanes.index() == 0) counts_T[tile] = share_out(scratch);
-    lanes.barrier();
-    take(lanes, momentum, least, scratch, slots_Tk + tile * kept, values_Tk + tile * kept);
+    const bool held =
+        tiles.transformed && lanes.count() >= tiles.rows.n && tiles.columns.n == kTileThreads;
+    held ? take_held(lanes, tile) : take_any(lanes, tile);
   }
 
  private:
@@ -63,116 +67,196 @@ struct TakeFromTiles {
     return std::bit_cast<uint32_t>(value) & 0x7fffffffu;
   }
 
+  // Each lane takes one row, whose values it holds in registers.
   template <typename Lanes>
-  THINWIRE_DEVICE void blend(Lanes& lanes, const float* tile, float* momentum,
-                             float* scratch) const {
-    const int h = tiles.rows.n, w = tiles.columns.n;
-    float v[kMaxTileSide];
-    for (int64_t x = lanes.index(); x < w; x += lanes.count()) {
-      for (int y = 0; y < h; ++y) v[y] = tile[y * tiles.stride() + x];
-      if (tiles.transformed) portable_forward(tiles.rows, v);
-      for (int a = 0; a < h; ++a) scratch[a * w + x] = v[a];
+  THINWIRE_DEVICE void take_held(Lanes& lanes, int64_t tile) const {
+    constexpr int kWidth = kTileThreads;
+    const int h = tiles.rows.n;
+    float* const momentum = momentum_Tn + tile * tiles.slots();
+    float* const scratch = scratch_Tn + tile * tiles.slots();
+    transform_columns(lanes, gradients + tiles.first(tile), scratch);
+    lanes.barrier();
+    const int64_t a = lanes.index();
+    float row[kWidth];
+    THINWIRE_UNROLL
+    for (int b = 0; b < kWidth; ++b) row[b] = 0;
+    if (a < h) {
+      portable_forward_of<kWidth>(
+          tiles.columns, [&](int x) { return scratch[a * kWidth + x]; },
+          [&](int b, float value) { row[b] = value; });
+      THINWIRE_UNROLL
+      for (int b = 0; b < kWidth; ++b) row[b] = decay * momentum[b * h + a] + gain * row[b];
     }
+    float largest = 0;
+    THINWIRE_UNROLL
+    for (int b = 0; b < kWidth; ++b) largest = std::fmax(largest, std::fabs(row[b]));
+    const uint32_t least = least_taken(lanes, largest, [&](uint32_t tried) {
+      int count = 0;
+      THINWIRE_UNROLL
+      for (int b = 0; b < kWidth; ++b) count += bits(row[b]) >= tried ? 1 : 0;
+      return count;
+    });
+    const auto value = [&](int b) -> float& { return row[b]; };
+    uint32_t above = 0;
+    if (a < h) above = count_row<kWidth>(least, value, scratch[a]);
+    const uint32_t spare = spare_after(lanes, above);
+    if (a >= h) return;
+    take_row<kWidth>(a, least, spare, value, scratch, tile);
+    THINWIRE_UNROLL
+    for (int b = 0; b < kWidth; ++b) momentum[b * h + a] = row[b];
+  }
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void take_any(Lanes& lanes, int64_t tile) const {
+    const int h = tiles.rows.n, w = tiles.columns.n;
+    float* const momentum = momentum_Tn + tile * tiles.slots();
+    float* const scratch = scratch_Tn + tile * tiles.slots();
+    transform_columns(lanes, gradients + tiles.first(tile), scratch);
     lanes.barrier();
     for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
-      for (int x = 0; x < w; ++x) v[x] = scratch[a * w + x];
-      if (tiles.transformed) portable_forward(tiles.columns, v);
-      for (int b = 0; b < w; ++b) {
+      const auto halfway = [&](int x) { return scratch[a * w + x]; };
+      const auto add = [&](int b, float value) {
         float& to = momentum[b * h + a];
-        to = decay * to + gain * v[b];
-      }
+        to = decay * to + gain * value;
+      };
+      transform(tiles.columns, halfway, add);
     }
-  }
-
-  // Bits of the largest value that at least `kept` absolute values reach; of the smallest number
-  // above zero if fewer are nonzero.
-  template <typename Lanes>
-  THINWIRE_DEVICE uint32_t least_taken(Lanes& lanes, const float* momentum) const {
-    uint32_t limit = 0;
-    for (int bit = 30; bit >= 0; --bit) {
-      const uint32_t tried = limit | 1u << bit;
-      int reached = 0;
+    lanes.barrier();
+    float largest = 0;
+    for (int64_t i = lanes.index(); i < tiles.slots(); i += lanes.count()) {
+      largest = std::fmax(largest, std::fabs(momentum[i]));
+    }
+    const uint32_t least = least_taken(lanes, largest, [&](uint32_t tried) {
+      int count = 0;
       for (int64_t i = lanes.index(); i < tiles.slots(); i += lanes.count()) {
-        reached += bits(momentum[i]) >= tried ? 1 : 0;
+        count += bits(momentum[i]) >= tried ? 1 : 0;
       }
-      // Whole numbers up to 2^16: exact, in whatever order they are added.
-      if (lanes.sum(static_cast<float>(reached)) >= static_cast<float>(kept)) limit = tried;
-    }
-    return limit == 0 ? 1 : limit;
-  }
-
-  // How many values of row a are above `least` and how many equal it, packed into plan[a].
-  template <typename Lanes>
-  THINWIRE_DEVICE void plan_rows(Lanes& lanes, const float* momentum, uint32_t least,
-                                 float* plan) const {
-    const int h = tiles.rows.n;
-    for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
-      uint32_t above = 0, equal = 0;
-      for (int b = 0; b < tiles.columns.n; ++b) {
-        above += bits(momentum[b * h + a]) > least ? 1 : 0;
-        equal += bits(momentum[b * h + a]) == least ? 1 : 0;
-      }
-      plan[a] = std::bit_cast<float>(above << kShift | equal);
-    }
-  }
-
-  // Turns the plan into where each row's entries begin and how many equal values it may take, which
-  // are those with the lowest slots. Returns the number of entries.
-  THINWIRE_DEVICE float share_out(float* plan) const {
+      return count;
+    });
+    const auto value_of = [&](int64_t a) {
+      return [=](int b) -> float& { return momentum[b * h + a]; };
+    };
     uint32_t above = 0;
-    for (int a = 0; a < tiles.rows.n; ++a) above += std::bit_cast<uint32_t>(plan[a]) >> kShift;
-    uint32_t spare = static_cast<uint32_t>(kept) - above;
-    uint32_t start = 0;
-    for (int a = 0; a < tiles.rows.n; ++a) {
-      const auto row = std::bit_cast<uint32_t>(plan[a]);
-      const uint32_t equal = row & kMask;
-      const uint32_t quota = equal < spare ? equal : spare;
-      plan[a] = std::bit_cast<float>(start << kShift | quota);
-      start += (row >> kShift) + quota;
-      spare -= quota;
+    for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
+      above += count_row<kAnyWidth>(least, value_of(a), scratch[a]);
     }
-    return static_cast<float>(start);
+    const uint32_t spare = spare_after(lanes, above);
+    for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
+      take_row<kAnyWidth>(a, least, spare, value_of(a), scratch, tile);
+    }
+  }
+
+  template <typename Load, typename Store>
+  THINWIRE_DEVICE void transform(const PortableSide& side, const Load& load,
+                                 const Store& store) const {
+    if (tiles.transformed) return portable_forward(side, load, store);
+    for (int i = 0; i < side.n; ++i) store(i, load(i));
   }
 
   template <typename Lanes>
-  THINWIRE_DEVICE void take(Lanes& lanes, float* momentum, uint32_t least, const float* plan,
-                            float* slots, float* values) const {
-    const int h = tiles.rows.n, w = tiles.columns.n;
-    for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
-      const auto row = std::bit_cast<uint32_t>(plan[a]);
-      uint32_t at = row >> kShift;
-      uint32_t quota = row & kMask;
-      for (int b = 0; b < w; ++b) {
-        float& value = momentum[b * h + a];
-        if (bits(value) < least || (bits(value) == least && quota == 0)) continue;
-        if (bits(value) == least) --quota;
-        slots[at] = static_cast<float>(a * w + b);
-        values[at++] = value;
-        value = 0;
-      }
+  THINWIRE_DEVICE void transform_columns(Lanes& lanes, const float* tile, float* scratch) const {
+    const int w = tiles.columns.n;
+    for (int64_t x = lanes.index(); x < w; x += lanes.count()) {
+      const auto element = [&](int y) { return tile[y * tiles.stride() + x]; };
+      const auto put = [&](int a, float value) { scratch[a * w + x] = value; };
+      transform(tiles.rows, element, put);
     }
   }
 
-  static constexpr uint32_t kShift = 9;  // a row has at most 256 values
+  // Bits above zero that separate what is taken: the absolute values above them, and so many of
+  // those that equal them that there are `kept`, or all if fewer are nonzero. `largest` is the
+  // largest absolute value of the lane; reached(tried) returns how many of the lane's have at least
+  // such bits.
+  template <typename Lanes, typename Reached>
+  THINWIRE_DEVICE uint32_t least_taken(Lanes& lanes, float largest, const Reached& reached) const {
+    // `kept` values or more reach `low`, or it is 1; fewer reach `high`.
+    uint32_t low = 1, high = bits(lanes.maximum(largest)) + 1;
+    uint32_t tried = high > kFirstGuess ? high - kFirstGuess : 0;
+    while (high - low > 1) {
+      if (tried <= low) tried = low + (high - low) / 2;
+      // Whole numbers up to 2^16: exact, in whatever order they are added.
+      const auto count = static_cast<int>(lanes.sum(static_cast<float>(reached(tried))));
+      if (count == kept) return tried;
+      (count > kept ? low : high) = tried;
+      tried = low + (high - low) / 2;
+    }
+    return low;
+  }
+
+  // Puts into `counted` how many values of a row are above `least` and how many equal it; returns
+  // how many are above.
+  template <int kWidth, typename Value>
+  THINWIRE_DEVICE uint32_t count_row(uint32_t least, const Value& value, float& counted) const {
+    const int w = kWidth == kAnyWidth ? tiles.columns.n : kWidth;
+    uint32_t above = 0, equal = 0;
+    THINWIRE_UNROLL
+    for (int b = 0; b < w; ++b) {
+      above += bits(value(b)) > least ? 1 : 0;
+      equal += bits(value(b)) == least ? 1 : 0;
+    }
+    counted = std::bit_cast<float>(above << kShift | equal);
+    return above;
+  }
+
+  // How many values that equal the least are taken; after it, lanes see what all rows have counted.
+  template <typename Lanes>
+  THINWIRE_DEVICE uint32_t spare_after(Lanes& lanes, uint32_t above) const {
+    const auto all = static_cast<uint32_t>(lanes.sum(static_cast<float>(above)));
+    lanes.barrier();
+    return static_cast<uint32_t>(kept) - all;
+  }
+
+  // Takes from a row, from its lowest slot on, all values above `least` and, over all rows, the
+  // first `spare` that equal it.
+  template <int kWidth, typename Value>
+  THINWIRE_DEVICE void take_row(int64_t a, uint32_t least, uint32_t spare, const Value& value,
+                                const float* counted_h, int64_t tile) const {
+    const int w = kWidth == kAnyWidth ? tiles.columns.n : kWidth;
+    uint32_t above = 0, equal = 0;  // in the rows before
+    for (int row = 0; row < a; ++row) {
+      const auto counted = std::bit_cast<uint32_t>(counted_h[row]);
+      above += counted >> kShift;
+      equal += counted & kMask;
+    }
+    const uint32_t used = equal < spare ? equal : spare;
+    uint32_t quota = spare - used;
+    int64_t at = tile * kept + above + used;
+    THINWIRE_UNROLL
+    for (int b = 0; b < w; ++b) {
+      float& from = value(b);
+      const bool equals = bits(from) == least && quota > 0;
+      if (bits(from) <= least && !equals) continue;
+      if (equals) --quota;
+      slots_Tk[at] = static_cast<uint16_t>(a * w + b);
+      values_Tk[at++] = from;
+      from = 0;
+    }
+    if (a == tiles.rows.n - 1) counts_T[tile] = static_cast<uint32_t>(at - tile * kept);
+  }
+
+  static constexpr int kAnyWidth = 0;
+  static constexpr uint32_t kFirstGuess = 5u << 23;  // a 32nd of the largest value
+  static constexpr uint32_t kShift = 9;              // a row has at most 256 values
   static constexpr uint32_t kMask = (1u << kShift) - 1;
 };
 
 // Puts what the receivers do not get back where TakeFromTiles took it from.
 struct PutIntoTiles {
+  static constexpr int kBlockThreads = kTileThreads;
+
   PortableTiles tiles;
   int kept;
-  const float* counts_T;
-  const float* slots_Tk;
+  const uint32_t* counts_T;
+  const uint16_t* slots_Tk;
   const float* values_Tk;
   float* momentum_Tn;
 
   template <typename Lanes>
   THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t tile) const {
-    const auto count = static_cast<int64_t>(counts_T[tile]);
+    const int64_t count = counts_T[tile];
     for (int64_t i = lanes.index(); i < count; i += lanes.count()) {
-      const auto slot = static_cast<int64_t>(slots_Tk[tile * kept + i]);
-      const int64_t position = slot % tiles.columns.n * tiles.rows.n + slot / tiles.columns.n;
-      momentum_Tn[tile * tiles.slots() + position] = values_Tk[tile * kept + i];
+      const int64_t slot = slots_Tk[tile * kept + i];
+      momentum_Tn[tile * tiles.slots() + tiles.place_of(slot)] = values_Tk[tile * kept + i];
     }
   }
 };
@@ -183,6 +267,8 @@ enum class TileUpdate : uint8_t { kSign, kSubtract, kStore };
 // forms (is_dense), and the update, as in codec::SlotMeans and TileDct::step: params = shrink *
 // params - lr * sign(x), or - x; or x itself is stored.
 struct StepTiles {
+  static constexpr int kBlockThreads = kTileThreads;
+
   PortableTiles tiles;
   TileUpdate update;
   float shrink;
@@ -192,8 +278,8 @@ struct StepTiles {
   int64_t members;       // P
   int64_t count_stride;  // from one member's counts_T to the next's
   int64_t slot_stride;   // from one member's slots and values to the next's
-  const float* counts_PT;
-  const float* slots_PTk;
+  const uint32_t* counts_PT;
+  const uint16_t* slots_PTk;
   const float* values_PTk;
   float* scratch_Tn;
   float* senders_Tn;
@@ -202,47 +288,53 @@ struct StepTiles {
   template <typename Lanes>
   THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t tile) const {
     const int h = tiles.rows.n, w = tiles.columns.n;
-    float* const means = scratch_Tn + tile * tiles.slots();
+    float* const sums = scratch_Tn + tile * tiles.slots();
     float* const senders = senders_Tn + tile * tiles.slots();
-    sum(lanes, tile, means, senders);
+    sum(lanes, tile, sums, senders);
+    // Both of slot a * w + b are at b * h + a.
+    const auto mean = [&](int64_t at) {
+      const float count = of_senders ? senders[at] : static_cast<float>(members);
+      return senders[at] == 0 ? 0.0f : sums[at] * (1.0f / count);
+    };
+    float* const rows = senders;  // of the inverse, one for each vertical frequency: at x * h + a
     if (tiles.transformed) {
-      // The rows of the inverse, one for each vertical frequency, overwrite `senders`.
       const bool dense = is_dense(members, entries(tile), tiles.slots());
-      for (int64_t a = lanes.index(); a < h; a += lanes.count())
-        along(dense, means + a * w, senders + a * w);
+      for (int64_t a = lanes.index(); a < h; a += lanes.count()) {
+        // A row's own values are where the row is put: they are read first.
+        along(
+            dense, [&](int b) { return mean(b * h + a); },
+            [&](int x, float value) { rows[x * h + a] = value; });
+      }
       lanes.barrier();
     }
-    const float* const found = tiles.transformed ? senders : means;
     for (int64_t x = lanes.index(); x < w; x += lanes.count()) {
-      float v[kMaxTileSide];
-      for (int a = 0; a < h; ++a) v[a] = found[a * w + x];
-      if (tiles.transformed) portable_inverse(tiles.rows, v);
       float* const to = params + tiles.first(tile) + x;
-      for (int y = 0; y < h; ++y) apply(v[y], to[y * tiles.stride()]);
+      const auto update_at = [&](int y, float value) { apply(value, to[y * tiles.stride()]); };
+      if (tiles.transformed) {
+        portable_inverse(
+            tiles.rows, [&](int a) { return rows[x * h + a]; }, update_at);
+      } else {
+        for (int y = 0; y < h; ++y) update_at(y, mean(x * h + y));
+      }
     }
   }
 
  private:
   template <typename Lanes>
-  THINWIRE_DEVICE void sum(Lanes& lanes, int64_t tile, float* means, float* senders) const {
+  THINWIRE_DEVICE void sum(Lanes& lanes, int64_t tile, float* sums, float* senders) const {
     for (int64_t i = lanes.index(); i < tiles.slots(); i += lanes.count()) {
-      means[i] = 0;
+      sums[i] = 0;
       senders[i] = 0;
     }
     for (int64_t member = 0; member < members; ++member) {
       lanes.barrier();  // slots of one member are distinct, those of two need not be
-      const auto count = static_cast<int64_t>(counts_PT[member * count_stride + tile]);
+      const int64_t count = counts_PT[member * count_stride + tile];
       const int64_t first = member * slot_stride + tile * kept;
       for (int64_t i = lanes.index(); i < count; i += lanes.count()) {
-        const auto slot = static_cast<int64_t>(slots_PTk[first + i]);
-        means[slot] = means[slot] + values_PTk[first + i];
-        senders[slot] = senders[slot] + 1.0f;
+        const int64_t at = tiles.place_of(slots_PTk[first + i]);
+        sums[at] = sums[at] + values_PTk[first + i];
+        senders[at] = senders[at] + 1.0f;
       }
-    }
-    lanes.barrier();
-    for (int64_t i = lanes.index(); i < tiles.slots(); i += lanes.count()) {
-      if (senders[i] == 0) continue;
-      means[i] = means[i] * (1.0f / (of_senders ? senders[i] : static_cast<float>(members)));
     }
     lanes.barrier();
   }
@@ -251,27 +343,38 @@ struct StepTiles {
   THINWIRE_DEVICE int64_t entries(int64_t tile) const {
     int64_t count = 0;
     for (int64_t member = 0; member < members; ++member) {
-      count += static_cast<int64_t>(counts_PT[member * count_stride + tile]);
+      count += counts_PT[member * count_stride + tile];
     }
     return count;
   }
 
+  // Gives the elements of a row whose coefficients are mean(0) ... mean(w - 1) to store(x, value),
+  // once it has them all.
+  template <typename Mean, typename Store>
+  THINWIRE_DEVICE void along(bool dense, const Mean& mean, const Store& store) const {
+    if (dense) return portable_inverse(tiles.columns, mean, store);
+    if (tiles.columns.n == kTileThreads) return along_sparse<kTileThreads>(mean, store);
+    along_sparse<kMaxTileSide>(mean, store);
+  }
+
   // In a tile that is not dense, entries that nobody sent are zeros and change no sum.
-  THINWIRE_DEVICE void along(bool dense, const float* means, float* row) const {
-    const int w = tiles.columns.n;
-    if (dense) {
-      float v[kMaxTileSide];
-      for (int b = 0; b < w; ++b) v[b] = means[b];
-      portable_inverse(tiles.columns, v);
-      for (int x = 0; x < w; ++x) row[x] = v[x];
-      return;
-    }
+  template <int N, typename Mean, typename Store>
+  THINWIRE_DEVICE void along_sparse(const Mean& mean, const Store& store) const {
+    const int w = N == kTileThreads ? N : tiles.columns.n;
+    float means[N], row[N];
+    THINWIRE_UNROLL
+    for (int b = 0; b < w; ++b) means[b] = mean(b);
+    THINWIRE_UNROLL
     for (int x = 0; x < w; ++x) row[x] = 0;
+    THINWIRE_UNROLL
     for (int b = 0; b < w; ++b) {
       if (means[b] == 0) continue;
-      for (int x = 0; x < w; ++x)
-        row[x] = row[x] + means[b] * tiles.columns.basis[b * tiles.columns.stride + x];
+      const float* const basis = tiles.columns.basis + b * tiles.columns.stride;
+      THINWIRE_UNROLL
+      for (int x = 0; x < w; ++x) row[x] = row[x] + means[b] * basis[x];
     }
+    THINWIRE_UNROLL
+    for (int x = 0; x < w; ++x) store(x, row[x]);
   }
 
   THINWIRE_DEVICE void apply(float x, float& to) const {

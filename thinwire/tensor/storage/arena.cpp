@@ -119,9 +119,10 @@ void Arena::read(int64_t begin, std::span<float> to) const {
   }
 }
 
-std::span<const float> Arena::front(int64_t count) const {
-  if (newest_ == Side::kDevice) mirror_->download(count);
-  return {data_.get(), static_cast<size_t>(count)};
+std::span<const float> Arena::range(int64_t begin, int64_t count) const {
+  const auto values = static_cast<size_t>(count);
+  sides_.read_host(static_cast<size_t>(begin) * sizeof(float), values * sizeof(float));
+  return {data_.get() + begin, values};
 }
 
 std::span<float> Arena::tensor(size_t index) {
@@ -132,31 +133,18 @@ std::span<const float> Arena::tensor(size_t index) const {
   return all().subspan(layout_->offset(index), layout_->specs()[index].count());
 }
 
-void Arena::update(Side side, bool writing) const {
-  if (newest_ == side) return;
-  if (newest_ != Side::kBoth) {
-    side == Side::kHost ? mirror_->download(layout_->total()) : mirror_->upload();
-    newest_ = Side::kBoth;
-  }
-  if (writing) newest_ = side;
-}
-
 void Arena::mirror_on(const DevicePlace& device) {
-  if (mirror_ != nullptr) return;
-  mirror_ = make_mirror(device, data_.get(), layout_->total());
-  place_ = device;
-  newest_ = Side::kHost;
+  const std::span values(data_.get(), static_cast<size_t>(layout_->total()));
+  sides_.mirror_on(device, std::as_writable_bytes(values));
 }
 
 float* Arena::device_values() {
-  update(Side::kDevice, true);
   invalidate_rounded();
-  return mirror_->data();
+  return static_cast<float*>(sides_.use_device(true));
 }
 
 const float* Arena::device_values() const {
-  update(Side::kDevice, false);
-  return mirror_->data();
+  return static_cast<const float*>(sides_.use_device(false));
 }
 
 void Arena::keep_rounded(Bf16* copy, std::vector<bool> kept) {
@@ -167,12 +155,8 @@ void Arena::keep_rounded(Bf16* copy, std::vector<bool> kept) {
 
 void Arena::clear() {
   invalidate_rounded();
-  if (mirror_ == nullptr) {
-    std::fill_n(data_.get(), layout_->total(), 0.0f);
-  } else {
-    mirror_->clear();
-    newest_ = Side::kDevice;
-  }
+  if (device() != nullptr) return sides_.clear_device();
+  std::fill_n(data_.get(), layout_->total(), 0.0f);
 }
 
 TensorView Arena::view(size_t index) {

@@ -17,7 +17,7 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
-#include "thinwire/tensor/storage/mirror.h"
+#include "thinwire/tensor/storage/two_sided.h"
 
 namespace thinwire::tensor {
 
@@ -56,11 +56,8 @@ class Layout {
 // An arena may instead hold bf16 values without an fp32 copy: then only layout(), format() and the
 // functions marked as such below may be used.
 //
-// An arena may have a second copy of its values in a device's memory. Accessing either side gives
-// the newest values: they are copied if the other side was accessed for writing since. So all code
-// may use the host's side at any time, and values that are only used on the device cost no copies.
-// Spans and pointers are valid until the other side is accessed. With a device's copy, several
-// threads may access a side concurrently only after one of them has accessed it before.
+// An arena may have a second copy of its values in a device's memory (two_sided.h): all(), tensor()
+// and view() use the host's side, device_values() the device's.
 class Arena {
  public:
   explicit Arena(const Layout& layout, WeightFormat format = WeightFormat::kF32,
@@ -90,17 +87,17 @@ class Arena {
 
   std::span<float> all() {
     assert(format_ == WeightFormat::kF32);
-    if (mirror_ != nullptr) update(Side::kHost, true);
+    sides_.use_host(true);
     invalidate_rounded();
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
   std::span<const float> all() const {
     assert(format_ == WeightFormat::kF32);
-    if (mirror_ != nullptr) update(Side::kHost, false);
+    sides_.use_host(false);
     return {data_.get(), static_cast<size_t>(layout_->total())};
   }
-  // The first `count` values; with a copy on a device, only these are copied from it.
-  std::span<const float> front(int64_t count) const;
+  // Values [begin, begin + count); with a copy on a device, only these are copied from it.
+  std::span<const float> range(int64_t begin, int64_t count) const;
   std::span<float> tensor(size_t index);
   std::span<const float> tensor(size_t index) const;
   TensorView view(size_t index);
@@ -109,7 +106,7 @@ class Arena {
   // memory.
   void mirror_on(const DevicePlace& device);
   // Where the copy is; null if there is none.
-  const DevicePlace* device() const { return mirror_ == nullptr ? nullptr : &place_; }
+  const DevicePlace* device() const { return sides_.device(); }
   // The values on the device, in the layout's order; only where device() is not null.
   float* device_values();
   const float* device_values() const;
@@ -132,10 +129,7 @@ class Arena {
   void clear();
 
  private:
-  enum class Side : uint8_t { kHost, kDevice, kBoth };
   const void* address(int64_t offset) const;
-  // Brings `side` up to date, and marks the other one out of date if `writing`.
-  void update(Side side, bool writing) const;
   // Several threads may access the values at once.
   void invalidate_rounded() {
     if (rounded_ == nullptr) return;
@@ -147,9 +141,7 @@ class Arena {
   std::shared_ptr<Offload> offload_;
   AlignedMemory<float> data_;  // null in bf16
   AlignedBuffer<Bf16> bf16_;   // empty in fp32
-  DevicePlace place_;
-  std::unique_ptr<Mirror> mirror_;  // declared after the memory that it refers to
-  mutable Side newest_ = Side::kBoth;
+  TwoSided sides_;             // declared after the memory that it refers to
   Bf16* rounded_ = nullptr;
   std::vector<bool> rounded_kept_;  // by tensor
   bool rounded_current_ = false;

@@ -1,6 +1,8 @@
 // Devices that LibTorch computes on.
 #pragma once
 
+#include <cstddef>
+#include <memory>
 #include <string>
 
 #include "thinwire/base/tensor_view.h"
@@ -11,6 +13,9 @@ struct DevicePlace {
   Device kind = Device::kCpu;
   int index = 0;  // among the CUDA devices of this machine
 };
+
+// Uninitialized memory, aligned to 64 bytes. Throws Error if there is too little.
+std::shared_ptr<void> allocate_on(const DevicePlace& device, size_t bytes);
 
 // CUDA devices that this process can use; 0 if there are none and in builds without CUDA.
 int cuda_device_count();

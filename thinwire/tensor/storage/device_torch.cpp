@@ -20,12 +20,12 @@ namespace {
 // system refuses, copies are slower and nothing else changes.
 class Pinned {
  public:
-  Pinned([[maybe_unused]] const DevicePlace& device, [[maybe_unused]] float* host,
-         [[maybe_unused]] int64_t count) {
+  Pinned([[maybe_unused]] const DevicePlace& device, [[maybe_unused]] std::span<std::byte> host) {
 #ifdef THINWIRE_CUDA
     if (device.kind != Device::kCuda) return;
-    const auto bytes = static_cast<size_t>(count) * sizeof(float);
-    if (cudaHostRegister(host, bytes, cudaHostRegisterPortable) == cudaSuccess) host_ = host;
+    if (cudaHostRegister(host.data(), host.size(), cudaHostRegisterPortable) == cudaSuccess) {
+      host_ = host.data();
+    }
     cudaGetLastError();  // clears a refusal, so that later calls do not report it
 #endif
   }
@@ -40,36 +40,41 @@ class Pinned {
   Pinned& operator=(const Pinned&) = delete;
 
  private:
-  [[maybe_unused]] float* host_ = nullptr;
+  [[maybe_unused]] void* host_ = nullptr;
 };
 
-at::Tensor allocate(const DevicePlace& device, int64_t count) {
+at::Tensor allocate(const DevicePlace& device, size_t bytes) {
   const c10::Device place(device.kind == Device::kCuda ? c10::kCUDA : c10::kCPU,
                           device.kind == Device::kCuda ? static_cast<c10::DeviceIndex>(device.index)
                                                        : c10::DeviceIndex{-1});
   try {
-    return at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(place));
+    return at::empty({static_cast<int64_t>(bytes)},
+                     at::TensorOptions().dtype(at::kByte).device(place));
   } catch (const c10::Error& error) {
-    throw Error(std::to_string(count * sizeof(float)) + " bytes on device " + place.str() +
+    throw Error(std::to_string(bytes) + " bytes on device " + place.str() +
                 " cannot be allocated: " + error.what_without_backtrace());
   }
 }
 
 class TorchMirror final : public Mirror {
  public:
-  TorchMirror(const DevicePlace& device, float* host, int64_t count)
-      : pinned_(device, host, count),
-        host_(at::from_blob(host, {count}, at::kFloat)),
-        device_(allocate(device, count)) {}
+  TorchMirror(const DevicePlace& device, std::span<std::byte> host)
+      : pinned_(device, host),
+        host_(at::from_blob(host.data(), {static_cast<int64_t>(host.size())}, at::kByte)),
+        device_(allocate(device, host.size())) {}
 
-  float* data() override { return device_.data_ptr<float>(); }
+  void* data() override { return device_.data_ptr(); }
   void upload() override { device_.copy_(host_); }
-  void download(int64_t count) override {
-    host_.narrow(0, 0, count).copy_(device_.narrow(0, 0, count));
+  void download(size_t begin, size_t bytes) override {
+    part(host_, begin, bytes).copy_(part(device_, begin, bytes));
   }
   void clear() override { device_.zero_(); }
 
  private:
+  static at::Tensor part(const at::Tensor& all, size_t begin, size_t bytes) {
+    return all.narrow(0, static_cast<int64_t>(begin), static_cast<int64_t>(bytes));
+  }
+
   Pinned pinned_;
   at::Tensor host_, device_;
 };
@@ -105,8 +110,13 @@ std::string cuda_status() {
 #endif
 }
 
-std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, float* host, int64_t count) {
-  return std::make_unique<TorchMirror>(device, host, count);
+std::shared_ptr<void> allocate_on(const DevicePlace& device, size_t bytes) {
+  const auto tensor = std::make_shared<at::Tensor>(allocate(device, bytes));
+  return {tensor, tensor->data_ptr()};
+}
+
+std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, std::span<std::byte> host) {
+  return std::make_unique<TorchMirror>(device, host);
 }
 
 }  // namespace thinwire::tensor

@@ -95,10 +95,10 @@ OpenGradient StreamedGradients::open(const GradientRange& range) {
 void StreamedGradients::complete(const GradientRange& range) {
   Memory& memory = memory_of(range);
   memory.opened = false;
-  if (!projection_) return take(range, std::as_const(memory.values).front(range.count));
+  if (!projection_) return take(range, std::as_const(memory.values).range(0, range.count));
   const size_t tensor = tensor_at(layout_, range.offset);
   const int64_t count = projected_count(layout_.specs()[tensor], projection_);
-  handlers_.take(tensor, std::as_const(memory.values).front(count));
+  handlers_.take(tensor, std::as_const(memory.values).range(0, count));
 }
 
 void StreamedGradients::take(const GradientRange& range, std::span<const float> values) {

@@ -1,8 +1,9 @@
-// A device's copy of host memory; see Arena::mirror_on.
+// A device's copy of host memory; see TwoSided and DeviceBuffer.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
+#include <span>
 
 #include "thinwire/tensor/storage/device.h"
 
@@ -11,14 +12,14 @@ namespace thinwire::tensor {
 class Mirror {
  public:
   virtual ~Mirror() = default;
-  virtual float* data() = 0;  // on the device
+  virtual void* data() = 0;   // on the device
   virtual void upload() = 0;  // host to device; both return when the copy is complete
-  virtual void download(int64_t count) = 0;  // device to host, of the first values
-  virtual void clear() = 0;                  // zeroes the device's side
+  virtual void download(size_t begin, size_t bytes) = 0;  // device to host, of these bytes
+  virtual void clear() = 0;                               // zeroes the device's side
 };
 
-// A mirror of `count` values at `host`, which must stay in place while the mirror exists. Not yet
-// filled. Throws Error if the device lacks memory.
-std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, float* host, int64_t count);
+// A mirror of host memory, which must stay in place while the mirror exists. Not yet filled. Throws
+// Error if the device lacks memory.
+std::unique_ptr<Mirror> make_mirror(const DevicePlace& device, std::span<std::byte> host);
 
 }  // namespace thinwire::tensor

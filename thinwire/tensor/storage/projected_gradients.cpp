@@ -65,7 +65,7 @@ void ProjectedGradients::complete(const GradientRange& range) {
   if (whole == forming_.end()) return;
   const bool waits = !pass_.last && handlers_.form(tensor).bases;
   if (waits) return;
-  handlers_.project(tensor, std::as_const(whole->second->values).front(range.count),
+  handlers_.project(tensor, std::as_const(whole->second->values).range(0, range.count),
                     gradients_.tensor(tensor));
   opened_[tensor] = true;
   whole->second->used = false;

@@ -1,0 +1,13 @@
+#include "tests/optim/device_step_case.h"
+
+namespace thinwire::optim {
+namespace {
+
+TEST(StepOnAGpu, HasTheBitsOfTheHostsStep) {
+  if (tensor::cuda_device_count() == 0) GTEST_SKIP() << "no GPU: " << tensor::cuda_status();
+  expect_same_steps({}, {Device::kCuda, 0});
+  expect_same_steps({"optim.method=muon"}, {Device::kCuda, 0});
+}
+
+}  // namespace
+}  // namespace thinwire::optim
