@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <barrier>
+#include <cmath>
+#include <string>
 #include <thread>
 #include <vector>
 
