@@ -42,7 +42,7 @@ THINWIRE_DEVICE void portable_dct4(const float* rotations, float* v) {
     v[0] = v[0] * rotations[1];
   } else {
     float a[kHalf], b[kHalf];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       const float c = rotations[N + 2 * k];
       const float s = rotations[N + 2 * k + 1];
@@ -54,7 +54,7 @@ THINWIRE_DEVICE void portable_dct4(const float* rotations, float* v) {
     portable_dct2<kHalf>(rotations, a);
     portable_dct2<kHalf>(rotations, b);
     v[0] = a[0];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int m = 1; m < kHalf; ++m) {
       v[2 * m] = a[m] - b[kHalf - m];
       v[2 * m - 1] = a[m] + b[kHalf - m];
@@ -68,14 +68,14 @@ THINWIRE_DEVICE void portable_dct2(const float* rotations, float* x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     float sums[kHalf], differences[kHalf];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       sums[k] = x[k] + x[N - 1 - k];
       differences[k] = x[k] - x[N - 1 - k];
     }
     portable_dct2<kHalf>(rotations, sums);
     portable_dct4<kHalf>(rotations, differences);
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int j = 0; j < kHalf; ++j) {
       x[2 * j] = sums[j];
       x[2 * j + 1] = differences[j];
@@ -88,14 +88,14 @@ THINWIRE_DEVICE void portable_dct3(const float* rotations, float* x) {
   if constexpr (N > 1) {
     constexpr int kHalf = N / 2;
     float even[kHalf], odd[kHalf];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int j = 0; j < kHalf; ++j) {
       even[j] = x[2 * j];
       odd[j] = x[2 * j + 1];
     }
     portable_dct3<kHalf>(rotations, even);
     portable_dct4<kHalf>(rotations, odd);
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int k = 0; k < kHalf; ++k) {
       x[k] = even[k] + odd[k];
       x[N - 1 - k] = even[k] - odd[k];
@@ -108,10 +108,10 @@ template <int N, typename Load, typename Store>
 THINWIRE_DEVICE void portable_forward_of(const PortableSide& side, const Load& load,
                                          const Store& store) {
   float x[N];
-  THINWIRE_UNROLL
+  THINWIRE_DEVICE_UNROLL
   for (int k = 0; k < N; ++k) x[k] = load(k);
   portable_dct2<N>(side.rotations, x);
-  THINWIRE_UNROLL
+  THINWIRE_DEVICE_UNROLL
   for (int f = 0; f < N; ++f) store(f, x[f] * side.norm[f]);
 }
 
@@ -155,10 +155,10 @@ template <int N, typename Load, typename Store>
 THINWIRE_DEVICE void portable_inverse_of(const PortableSide& side, const Load& load,
                                          const Store& store) {
   float x[N];
-  THINWIRE_UNROLL
+  THINWIRE_DEVICE_UNROLL
   for (int f = 0; f < N; ++f) x[f] = load(f) * side.norm[f];
   portable_dct3<N>(side.rotations, x);
-  THINWIRE_UNROLL
+  THINWIRE_DEVICE_UNROLL
   for (int k = 0; k < N; ++k) store(k, x[k]);
 }
 

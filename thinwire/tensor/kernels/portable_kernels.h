@@ -15,10 +15,10 @@
 
 #if defined(__CUDACC__)
 #define THINWIRE_DEVICE __host__ __device__
-#define THINWIRE_UNROLL _Pragma("unroll")  // so that small arrays are in registers
+#define THINWIRE_DEVICE_UNROLL _Pragma("unroll")  // so that small arrays are in registers
 #else
 #define THINWIRE_DEVICE
-#define THINWIRE_UNROLL
+#define THINWIRE_DEVICE_UNROLL
 #endif
 
 namespace thinwire::tensor {

@@ -58,14 +58,14 @@ struct AdamwStep {
 
   THINWIRE_DEVICE void together(int64_t first, int64_t stride) const {
     float g[kTogether], p[kTogether], mean[kTogether], square[kTogether];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int k = 0; k < kTogether; ++k) {
       g[k] = gradient[first + k * stride];
       p[k] = params[first + k * stride];
       mean[k] = m[first + k * stride];
       square[k] = v[first + k * stride];
     }
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int k = 0; k < kTogether; ++k) {
       adamw_step(rule, g[k], p[k], mean[k], square[k]);
       params[first + k * stride] = p[k];

@@ -78,21 +78,21 @@ struct TakeFromTiles {
     lanes.barrier();
     const int64_t a = lanes.index();
     float row[kWidth];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < kWidth; ++b) row[b] = 0;
     if (a < h) {
       portable_forward_of<kWidth>(
           tiles.columns, [&](int x) { return scratch[a * kWidth + x]; },
           [&](int b, float value) { row[b] = value; });
-      THINWIRE_UNROLL
+      THINWIRE_DEVICE_UNROLL
       for (int b = 0; b < kWidth; ++b) row[b] = decay * momentum[b * h + a] + gain * row[b];
     }
     float largest = 0;
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < kWidth; ++b) largest = std::fmax(largest, std::fabs(row[b]));
     const uint32_t least = least_taken(lanes, largest, [&](uint32_t tried) {
       int count = 0;
-      THINWIRE_UNROLL
+      THINWIRE_DEVICE_UNROLL
       for (int b = 0; b < kWidth; ++b) count += bits(row[b]) >= tried ? 1 : 0;
       return count;
     });
@@ -102,7 +102,7 @@ struct TakeFromTiles {
     const uint32_t spare = spare_after(lanes, above);
     if (a >= h) return;
     take_row<kWidth>(a, least, spare, value, scratch, tile);
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < kWidth; ++b) momentum[b * h + a] = row[b];
   }
 
@@ -189,7 +189,7 @@ struct TakeFromTiles {
   THINWIRE_DEVICE uint32_t count_row(uint32_t least, const Value& value, float& counted) const {
     const int w = kWidth == kAnyWidth ? tiles.columns.n : kWidth;
     uint32_t above = 0, equal = 0;
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < w; ++b) {
       above += bits(value(b)) > least ? 1 : 0;
       equal += bits(value(b)) == least ? 1 : 0;
@@ -221,7 +221,7 @@ struct TakeFromTiles {
     const uint32_t used = equal < spare ? equal : spare;
     uint32_t quota = spare - used;
     int64_t at = tile * kept + above + used;
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < w; ++b) {
       float& from = value(b);
       const bool equals = bits(from) == least && quota > 0;
@@ -362,18 +362,18 @@ struct StepTiles {
   THINWIRE_DEVICE void along_sparse(const Mean& mean, const Store& store) const {
     const int w = N == kTileThreads ? N : tiles.columns.n;
     float means[N], row[N];
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < w; ++b) means[b] = mean(b);
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int x = 0; x < w; ++x) row[x] = 0;
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int b = 0; b < w; ++b) {
       if (means[b] == 0) continue;
       const float* const basis = tiles.columns.basis + b * tiles.columns.stride;
-      THINWIRE_UNROLL
+      THINWIRE_DEVICE_UNROLL
       for (int x = 0; x < w; ++x) row[x] = row[x] + means[b] * basis[x];
     }
-    THINWIRE_UNROLL
+    THINWIRE_DEVICE_UNROLL
     for (int x = 0; x < w; ++x) store(x, row[x]);
   }
 
