@@ -16,9 +16,11 @@
 #if defined(__CUDACC__)
 #define THINWIRE_DEVICE __host__ __device__
 #define THINWIRE_DEVICE_UNROLL _Pragma("unroll")  // so that small arrays are in registers
+#define THINWIRE_DEVICE_NO_UNROLL _Pragma("unroll 1")
 #else
 #define THINWIRE_DEVICE
 #define THINWIRE_DEVICE_UNROLL
+#define THINWIRE_DEVICE_NO_UNROLL
 #endif
 
 namespace thinwire::tensor {

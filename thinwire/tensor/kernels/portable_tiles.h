@@ -357,21 +357,21 @@ struct StepTiles {
     along_sparse<kMaxTileSide>(mean, store);
   }
 
-  // In a tile that is not dense, entries that nobody sent are zeros and change no sum.
+  // In a tile that is not dense, entries that nobody sent are zeros and change no sum. There are
+  // few others, so the loop over them is not unrolled: its code would not fit a GPU's caches.
   template <int N, typename Mean, typename Store>
   THINWIRE_DEVICE void along_sparse(const Mean& mean, const Store& store) const {
     const int w = N == kTileThreads ? N : tiles.columns.n;
-    float means[N], row[N];
-    THINWIRE_DEVICE_UNROLL
-    for (int b = 0; b < w; ++b) means[b] = mean(b);
+    float row[N];
     THINWIRE_DEVICE_UNROLL
     for (int x = 0; x < w; ++x) row[x] = 0;
-    THINWIRE_DEVICE_UNROLL
+    THINWIRE_DEVICE_NO_UNROLL
     for (int b = 0; b < w; ++b) {
-      if (means[b] == 0) continue;
+      const float sent = mean(b);
+      if (sent == 0) continue;
       const float* const basis = tiles.columns.basis + b * tiles.columns.stride;
       THINWIRE_DEVICE_UNROLL
-      for (int x = 0; x < w; ++x) row[x] = row[x] + means[b] * basis[x];
+      for (int x = 0; x < w; ++x) row[x] = row[x] + sent * basis[x];
     }
     THINWIRE_DEVICE_UNROLL
     for (int x = 0; x < w; ++x) store(x, row[x]);
