@@ -91,7 +91,7 @@ function(thinwire_test_program name label sources libraries)
       add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
       set_tests_properties(
         ${name}.${shard}
-        PROPERTIES LABELS ${label} TIMEOUT 600
+        PROPERTIES LABELS ${label} TIMEOUT 1800
                    ENVIRONMENT "GTEST_TOTAL_SHARDS=${THINWIRE_TEST_SHARDS};\
 GTEST_SHARD_INDEX=${shard};TMPDIR=${temporary}")
     endforeach()
