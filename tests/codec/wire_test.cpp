@@ -27,6 +27,15 @@ TEST(Wire, BytesAreScalesAndValues) {
   for (const auto type : {WireType::kF32, WireType::kFp4}) EXPECT_EQ(wire_bytes(type, 0), 0u);
 }
 
+TEST(Wire, ValuesFollowFromBytes) {
+  for (const auto type :
+       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+    for (uint64_t count = 0; count < 2000; count += 16) {
+      EXPECT_EQ(wire_values(type, wire_bytes(type, count)), count) << wire_name(type);
+    }
+  }
+}
+
 TEST(Wire, ChunksAreWholeBlocksAndCoverAll) {
   for (const size_t count : {0, 1, 255, 256, 257, 5000}) {
     for (const int members : {1, 2, 3, 8}) {

@@ -38,7 +38,8 @@ Bytes statement(Rng& rng) {
                                          Refuse{{}, "no"},
                                          Lacking{},
                                          Loss{1, 7, "set", 2.5, 100},
-                                         Announcement{{1, 4, 0, 2, {}, 100, 0.5}}};
+                                         Announcement{{1, 4, 0, 2, {}, 100, 0.5}},
+                                         Sum{4, 2, {}, WireType::kInt2, 0.5f, {}, 100}};
   return encode_statement({rng.bits(), {}, rng.bits(), messages[rng.below(messages.size())]},
                           ZeroSigner());
 }

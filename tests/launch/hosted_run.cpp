@@ -117,7 +117,8 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
-      serve::HostOptions{options_, initial_state_.founding, false, std::move(hooks)});
+      serve::HostOptions{options_, initial_state_.founding, false, std::move(hooks),
+                         serve::sum_rule(resolved_)});
   host_thread_ = std::thread([this] { run_host(); });
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/member/written_ledger.h"
+#include "tests/transport/codecs.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
@@ -31,11 +32,12 @@ constexpr double kTimeoutSeconds = 60;
 // A follower, and a store whose ledger the test writes.
 class FollowerCase : public testing::Test {
  protected:
-  // For the member with this id. Reports are too rare to matter here.
+  // For the member with this id.
   void follow(int member, const std::optional<Place>& checkpoint = {}) {
     signer_ = signer_of(static_cast<uint8_t>(100 + member));
     courier_ = network_.connect(transport::participant_name(signer_->key()));
-    FollowerSettings settings{ledger_.founding, 1e6};
+    FollowerSettings settings{ledger_.founding, timeout_s_};
+    settings.sums = sums_;
     settings.stop = &stop_;
     settings.checkpoint = checkpoint;
     follower_.emplace(*courier_, *signer_, plan_, std::move(settings));
@@ -89,6 +91,8 @@ class FollowerCase : public testing::Test {
   std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
   std::atomic<bool> stop_ = false;
+  double timeout_s_ = 1e6;  // reports are too rare to matter
+  std::optional<serve::SumRule> sums_;
   std::optional<Follower> follower_;
   uint64_t last_ = 0;
   uint64_t said_ = 0;
@@ -331,6 +335,100 @@ TEST_F(OfferedPayload, IsKeptUntilTheOlderSnapshotCoversItsRound) {
   append(ledger_.add({membership::Snapshot{1, kClosing + 1, {}, 10}}));
   lose(payload_, 101);
   EXPECT_FALSE(is_stored(payload_));
+}
+
+// Round 0, whose commit lists three contributions, and a coordinator that says what their sum is.
+class FollowerOfSums : public FollowerCase {
+ protected:
+  FollowerOfSums() {
+    sums_ = serve::SumRule{config::Sums::kCoordinator, &transport::kF32};
+    for (const int member : {0, 1, 2}) {
+      commit_.contributions.push_back({member, 0, sha256(as_bytes(std::to_string(member))), 16, 2});
+    }
+    commit_.operation.run = ledger_.founding.run;
+    commit_.scale = commit_scale(commit_.contributions);
+  }
+  // The worker has begun the round, and it is closed.
+  void close() {
+    const Result<StartState> start = follow_from_initial_weights();
+    ASSERT_TRUE(start);
+    for (const int member : {1, 2}) append(ledger_.admit(member));
+    ASSERT_TRUE(follower_->begin(*start, 0));
+    membership::Opening opening = plan_.round(0);
+    opening.operations = {{0, 16}};
+    opening.roster = {{0, {0, 2}, 0}, {1, {2, 2}, 0}, {2, {4, 2}, 0}};
+    append(ledger_.add({PhaseChange{0, Phase::kActive, {}}, PhaseChange{1, Phase::kActive, {}},
+                        PhaseChange{2, Phase::kActive, {}}},
+                       {}, {opening}));
+    ASSERT_TRUE(follower_->opening(0));
+    append(ledger_.add({}, membership::Closing{0, {commit_}, {}}));
+    ASSERT_TRUE(follower_->commit(0, 0));
+  }
+  // Who signs it, and what the sum was multiplied by.
+  void say(uint8_t who, float factor) {
+    const auto signer = signer_of(who);
+    holder_ = network_.connect(transport::participant_name(signer->key()));
+    const transport::BlobId id =
+        holder_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
+                     [](const Result<void>&) {});
+    network_.run();
+    const membership::Sum sum{
+        0, 0, serve::digest_of(commit_.contributions), WireType::kF32, factor, id.name, id.bytes};
+    holder_->publish(
+        serve::kCoordinatorsTopic,
+        membership::encode_statement({ledger_.founding.run, signer->key(), ++said_, sum}, *signer));
+    network_.run();
+  }
+  // What the follower gives as the sum; empty: the worker has to form it.
+  Bytes given(float factor) {
+    const auto sum = follower_->sum(commit_, WireType::kF32, factor);
+    EXPECT_TRUE(sum);
+    return sum && *sum ? **sum : Bytes();
+  }
+
+  Commit commit_;
+  const Bytes sum_ = Bytes(16, 7);
+  std::unique_ptr<transport::Courier> holder_;
+};
+
+constexpr uint8_t kCoordinator = 1;
+
+TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {
+  close();
+  say(kCoordinator, 1.5f);
+  EXPECT_EQ(given(1.5f), sum_);
+}
+
+TEST_F(FollowerOfSums, DoesNotGiveOneThatWasScaledOtherwise) {
+  close();
+  say(kCoordinator, 1.5f);
+  EXPECT_EQ(given(1), Bytes());
+}
+
+TEST_F(FollowerOfSums, WaitsOnlySoLongForIt) {
+  timeout_s_ = 2;
+  close();
+  EXPECT_EQ(given(1), Bytes());
+}
+
+TEST_F(FollowerOfSums, BelievesNobodyButACoordinator) {
+  timeout_s_ = 2;
+  close();
+  say(102, 1);
+  EXPECT_EQ(given(1), Bytes());
+}
+
+TEST_F(FollowerOfSums, WaitsForNoneThatTheCoordinatorDoesNotForm) {
+  close();
+  commit_.contributions.pop_back();
+  EXPECT_EQ(given(1), Bytes()) << "of two";
+}
+
+TEST_F(FollowerOfSums, WaitsForNoneOfARoundThatWasClosedBeforeItCame) {
+  close();
+  say(kCoordinator, 1);
+  commit_.operation.round = 1;  // closed before this follower knew
+  EXPECT_EQ(given(1), Bytes());
 }
 
 }  // namespace

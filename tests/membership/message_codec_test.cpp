@@ -44,7 +44,8 @@ std::vector<Message> all_messages() {
           Refuse{signer().key(), "the run is full"},
           Lacking{hash_of("payload")},
           Loss{3, 40, "validation", 2.25, 4096},
-          Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}}};
+          Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}},
+          Sum{6, 9, hash_of("contributions"), WireType::kFp4, 1.5f, hash_of("sum"), 4096}};
 }
 
 Bytes encode(const Message& message) {
@@ -153,7 +154,7 @@ TEST(Statement, AmountsAreNumbersOfAtLeastZero) {
   }
 }
 
-TEST(Statement, OnlyCoordinatorsAskRefuseAndAccuse) {
+TEST(Statement, OnlyCoordinatorsAskRefuseAccuseAndSum) {
   std::vector<bool> coordinators;
   std::vector<int> senders;
   for (const Message& message : all_messages()) {
@@ -161,8 +162,8 @@ TEST(Statement, OnlyCoordinatorsAskRefuseAndAccuse) {
     senders.push_back(sender(message));
   }
   EXPECT_THAT(coordinators, testing::ElementsAre(false, false, false, false, false, false, true,
-                                                 true, true, true, false, false, false));
-  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3));
+                                                 true, true, true, false, false, false, true));
+  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3, -1));
 }
 
 TEST(StatementNumbers, Ascend) {

@@ -14,7 +14,8 @@ const std::vector<TensorSpec> kTensors = {{"a", {3, 7}}, {"b", {5}}, {"c", {16}}
 
 Traffic hosted(const std::string& name, const std::vector<std::string>& overrides, int members) {
   const Method& method = find_method(name);
-  return hosted_traffic(method.traffic(load_recipe("", overrides), kTensors, members), members);
+  const config::Recipe recipe = load_recipe("", overrides);
+  return hosted_traffic(method.traffic(recipe, kTensors, members), recipe.sync.sums, members);
 }
 
 TEST(HostedTraffic, OfASumIsOneContributionUpAndTheOthersDown) {
@@ -35,6 +36,27 @@ TEST(HostedTraffic, OfASumEverySoManyStepsIsThatOfItsPieces) {
   EXPECT_DOUBLE_EQ(traffic.pieces[0].sent_bytes, 4 * 64);
   EXPECT_DOUBLE_EQ(traffic.pieces[0].received_bytes, 3 * 4 * 64);
   EXPECT_EQ(traffic.pieces[0].round_trips, 1);
+}
+
+TEST(HostedTraffic, OfASumThatTheCoordinatorFormsIsOneContributionInEachDirection) {
+  const std::vector<std::string> fields = {"sync.method=diloco", "diloco.sync_every=10",
+                                           "diloco.wire=fp32", "sync.sums=coordinator"};
+  for (const int members : {3, 8}) {
+    const Traffic traffic = hosted("diloco", fields, members);
+    EXPECT_DOUBLE_EQ(traffic.sent_bytes, 4 * 64 / 10.0);
+    EXPECT_DOUBLE_EQ(traffic.received_bytes, 4 * 64 / 10.0);
+    EXPECT_DOUBLE_EQ(traffic.pieces.at(0).received_bytes, 4 * 64);
+  }
+  EXPECT_DOUBLE_EQ(hosted("allreduce", {"sync.sums=coordinator"}, 4).received_bytes, 2 * 64);
+  EXPECT_DOUBLE_EQ(hosted("diloco", fields, 2).received_bytes, 4 * 64 / 10.0);
+}
+
+TEST(HostedTraffic, ACoordinatorSumsWhereItSavesEnough) {
+  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes - 4));
+  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 6, kMinSavedBytes / 4));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kMembers, 8, 1e9));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kCoordinator, 2, 1e9));
 }
 
 TEST(HostedTraffic, OfGatheredPayloadsIsTheSame) {

@@ -42,6 +42,16 @@ constexpr uint64_t wire_bytes(WireType type, uint64_t count) {
   return scales + (type == WireType::kFp4 ? (count + 1) / 2 : (count + 3) / 4);
 }
 
+// The inverse, for counts of whole lines of 16 values, as arenas have them.
+constexpr uint64_t wire_values(WireType type, uint64_t bytes) {
+  if (type == WireType::kF32) return bytes / 4;
+  if (type == WireType::kBf16) return bytes / 2;
+  const uint64_t block = wire_bytes(type, wire_block(type));
+  const uint64_t rest = bytes % block;
+  const uint64_t values_a_byte = type == WireType::kFp8 ? 1 : type == WireType::kFp4 ? 2 : 4;
+  return bytes / block * wire_block(type) + (rest > 2 ? (rest - 2) * values_a_byte : 0);
+}
+
 // The values [begin, end) of `count` that a member sums for everybody: whole blocks, except at the
 // end of the buffer.
 struct WireChunk {

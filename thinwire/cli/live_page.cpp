@@ -19,7 +19,9 @@ page::PredictedBytes predict(const config::Recipe& recipe, bool hosts) {
   const auto workers = static_cast<int>(recipe.train.workers);
   method::Traffic traffic =
       method::find_method(recipe.sync.method).traffic(recipe, method::tensors_of(recipe), workers);
-  if (hosts) traffic = method::hosted_traffic(std::move(traffic), workers);
+  if (hosts) {
+    traffic = method::hosted_traffic(std::move(traffic), recipe.sync.sums, workers);
+  }
   return {traffic.sent_bytes, traffic.received_bytes, traffic.exact};
 }
 

@@ -48,7 +48,7 @@ class DenseReader final : public PayloadReader {
     const size_t piece_bytes = wire_bytes(codec.type, kPieceValues);
     for (size_t first = 0; first < payload.size(); first += piece_bytes) {
       const auto coded = payload.subspan(first, std::min(piece_bytes, payload.size() - first));
-      const auto values = std::span(piece_).first(values_in(codec, coded.size()));
+      const auto values = std::span(piece_).first(wire_values(codec.type, coded.size()));
       if (const auto done = codec.decode(coded, values); !done) {
         return tl::unexpected(done.error());
       }
@@ -64,14 +64,6 @@ class DenseReader final : public PayloadReader {
 
  private:
   static constexpr size_t kPieceValues = 16384;  // whole blocks of every format
-
-  // The values that so many bytes of a piece carry: buffers have whole lines of 16 values, which
-  // fill whole bytes.
-  static size_t values_in(const WireCodec& codec, size_t bytes) {
-    size_t values = 0;
-    while (values < kPieceValues && wire_bytes(codec.type, values + 16) <= bytes) values += 16;
-    return values;
-  }
 
   const WireCodec& codec_;
   const WireCodec& longest_;
@@ -140,15 +132,23 @@ class SparseReader final : public PayloadReader {
 
 using Made = std::unique_ptr<PayloadReader>;
 
+WireType wire_of_allreduce(const config::Section& section) {
+  return dynamic_cast<const method::AllReduceOptions&>(section).wire;
+}
+
+WireType wire_of_diloco(const config::Section& section) {
+  return dynamic_cast<const method::DilocoOptions&>(section).wire;
+}
+
 Made read_allreduce(const config::Section& section, const tensor::Layout&, bool lone_worker,
                     uint64_t seed) {
-  const WireType wire = dynamic_cast<const method::AllReduceOptions&>(section).wire;
+  const WireType wire = wire_of_allreduce(section);
   return std::make_unique<DenseReader>(wire, lone_worker ? WireType::kF32 : wire, seed);
 }
 
 Made read_diloco(const config::Section& section, const tensor::Layout&, bool /*lone_worker*/,
                  uint64_t seed) {
-  const WireType wire = dynamic_cast<const method::DilocoOptions&>(section).wire;
+  const WireType wire = wire_of_diloco(section);
   return std::make_unique<DenseReader>(wire, wire, seed);
 }
 
@@ -172,23 +172,34 @@ struct ReaderEntry {
   std::string_view algorithm;  // method::Method::algorithm
   Made (*make)(const config::Section& options, const tensor::Layout& layout, bool lone_worker,
                uint64_t seed);
+  WireType (*sums_in)(const config::Section& options);  // null: it sums no dense values
 };
 
 constexpr ReaderEntry kReaders[] = {
-    {"allreduce", read_allreduce},
-    {"distro", read_distro},
-    {"diloco", read_diloco},
-    {"sparseloco", read_sparseloco},
+    {"allreduce", read_allreduce, wire_of_allreduce},
+    {"distro", read_distro, nullptr},
+    {"diloco", read_diloco, wire_of_diloco},
+    {"sparseloco", read_sparseloco, nullptr},
 };
 
+const ReaderEntry* entry_of(const method::AlgorithmSpec& algorithm) {
+  const auto* const found = std::ranges::find(kReaders, algorithm.name, &ReaderEntry::algorithm);
+  return found == std::end(kReaders) ? nullptr : found;
+}
+
 }  // namespace
+
+const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
+  const ReaderEntry* const entry = entry_of(algorithm);
+  if (entry == nullptr || entry->sums_in == nullptr) return nullptr;
+  return &wire_codec(entry->sums_in(algorithm.options));
+}
 
 std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
                                                    const tensor::Layout& layout, bool lone_worker,
                                                    uint64_t seed) {
-  const auto* const found = std::ranges::find(kReaders, algorithm.name, &ReaderEntry::algorithm);
-  return found == std::end(kReaders) ? nullptr
-                                     : found->make(algorithm.options, layout, lone_worker, seed);
+  const ReaderEntry* const entry = entry_of(algorithm);
+  return entry == nullptr ? nullptr : entry->make(algorithm.options, layout, lone_worker, seed);
 }
 
 }  // namespace thinwire::codec

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "thinwire/base/wire.h"
 #include "thinwire/codec/aggregation.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/sync_spec.h"
@@ -33,6 +34,9 @@ class PayloadReader {
   // Whether members multiply what they send by their weight in the round.
   virtual bool weighted() const = 0;
 };
+
+// The format in which an algorithm sums what members send; null for one that sums no dense values.
+const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm);
 
 // For an algorithm and the model's layout, which need not outlive the reader; null for one whose
 // payloads nobody can read. `lone_worker`: the run begins with one worker, whose gradient

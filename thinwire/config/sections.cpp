@@ -265,6 +265,14 @@ void SyncSection::describe(Fields& fields) {
       "late", late,
       "With `thinwire serve`: what becomes of a contribution that arrives after its round "
       "was closed; count adds it to the sum when its fragment is next exchanged.");
+  fields.choice(
+      "sums", sums,
+      "With `thinwire serve` and a method that sums dense values: who forms the sums, with the "
+      "same "
+      "bits. The coordinator, so that a member receives one buffer however many members there are; "
+      "or each member for itself, from all members' buffers; auto is the coordinator where a "
+      "member "
+      "receives at least 1 MiB less.");
 }
 
 void EvalSection::describe(Fields& fields) {

@@ -23,6 +23,11 @@ constexpr std::span<const std::string_view> names_of(LateContributions) {
   return kLateContributionsNames;
 }
 
+// On many hosts: who forms the sum of a commit's contributions.
+enum class Sums : uint8_t { kAuto, kCoordinator, kMembers };
+inline constexpr std::string_view kSumsNames[] = {"auto", "coordinator", "members"};
+constexpr std::span<const std::string_view> names_of(Sums) { return kSumsNames; }
+
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
   std::string within = "none";       // none | allreduce | distro: what clusters do every step
@@ -34,6 +39,7 @@ struct SyncSection final : SectionOf<SyncSection> {
   double timeout_s = 1800;  // all waits for other workers derive from this
   double quorum = 1;        // of members on many hosts
   LateContributions late = LateContributions::kDrop;  // of members on many hosts
+  Sums sums = Sums::kAuto;                            // likewise
   bool clustered() const { return within != "none"; }
   AggregateOptions aggregation() const { return {aggregate, trim}; }
   void describe(Fields& fields) override;

@@ -132,7 +132,7 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
   const auto workers = static_cast<int>(recipe.train.workers);
   const method::Traffic traffic = method::hosted_traffic(
       method::find_method(recipe.sync.method).traffic(recipe, method::tensors_of(recipe), workers),
-      workers);
+      recipe.sync.sums, workers);
   check.sent_bytes = traffic.sent_bytes;
   check.received_bytes = traffic.received_bytes;
   if (link) {

@@ -208,6 +208,7 @@ void Service::start_host() {
   options.membership = membership::options_of(run_.recipe.sync);
   options.founding = run_.description.founding;
   options.standby = another_leads();
+  options.sums = serve::sum_rule(run_.recipe);
   options.hooks.progress = [this](const membership::State& state) {
     display_.show(state);
     update_member_keys(state);

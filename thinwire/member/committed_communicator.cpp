@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/member/committed_sum.h"
+#include "thinwire/serve/committed_sum.h"
 
 namespace thinwire::member {
 void CommittedCommunicator::computed(uint64_t round, double seconds) {
@@ -82,28 +82,25 @@ Result<Commit> CommittedCommunicator::commit(const transport::Key& key) {
   return follower_.commit(operation->second.round, key.fragment);
 }
 
-Result<CommittedCommunicator::Listed> CommittedCommunicator::committed(const transport::Key& key) {
-  const auto commit = this->commit(key);
-  if (!commit) return tl::unexpected(commit.error());
-  const auto payloads = follower_.payloads(*commit);
+Result<std::vector<transport::Delivery>> CommittedCommunicator::fetch(const Commit& commit) {
+  const auto payloads = follower_.payloads(commit);
   if (!payloads) return tl::unexpected(payloads.error());
-  Listed listed;
+  std::vector<transport::Delivery> deliveries;
   for (size_t i = 0; i < payloads->size(); ++i) {
-    const Contribution& one = commit->contributions[i];
+    const Contribution& one = commit.contributions[i];
     if (one.bytes == 0) continue;
     if (one.member != id_) traffic_.received += one.bytes;
-    listed.contributions.push_back(one);
-    listed.deliveries.push_back({one.member, (*payloads)[i]});
+    deliveries.push_back({one.member, (*payloads)[i]});
   }
-  return listed;
+  return deliveries;
 }
 
 Result<std::vector<transport::Delivery>> CommittedCommunicator::wait_all_gather(
     const transport::Key& key, double /*timeout_s*/) {
-  auto listed = committed(key);
+  const auto commit = this->commit(key);
   operations_.erase(key);
-  if (!listed) return tl::unexpected(listed.error());
-  return std::move(listed->deliveries);
+  if (!commit) return tl::unexpected(commit.error());
+  return fetch(*commit);
 }
 
 // Where late contributions count, what is left out now may be part of a later sum.
@@ -119,14 +116,23 @@ Result<bool> CommittedCommunicator::left_out(const transport::Key& key, double /
 
 Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, std::span<float> out,
                                                     double /*timeout_s*/) {
-  const auto listed = committed(key);
+  const auto commit = this->commit(key);
   const Operation operation = operations_.at(key);
   operations_.erase(key);
-  if (!listed) return tl::unexpected(listed.error());
+  if (!commit) return tl::unexpected(commit.error());
   const auto opening = follower_.opening(operation.round);
   if (!opening) return tl::unexpected(opening.error());
-  const float factor = mean_factor(plan_, *opening, operation.from, listed->contributions);
-  return sum_committed(*operation.codec, listed->deliveries, factor, out, memory_);
+  const float factor = serve::mean_factor(plan_, *opening, operation.from, serve::summed(*commit));
+  const auto sum = follower_.sum(*commit, operation.codec->type, factor);
+  if (!sum) return tl::unexpected(sum.error());
+  if (*sum != nullptr) {
+    traffic_.received += (*sum)->size();
+    const bool fits = (*sum)->size() == wire_bytes(operation.codec->type, out.size());
+    if (fits && operation.codec->decode(**sum, out)) return {};
+  }
+  const auto deliveries = fetch(*commit);
+  if (!deliveries) return tl::unexpected(deliveries.error());
+  return serve::sum_committed(*operation.codec, *deliveries, factor, out, memory_);
 }
 
 std::unique_ptr<transport::Communicator> CommittedCommunicator::split(std::span<const int>) {

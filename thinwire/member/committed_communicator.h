@@ -3,12 +3,13 @@
 // every member fetches exactly these. A member that follows past rounds gets the same results from
 // the ledger as the members that took part.
 //
-// Sums. Every member fetches all contributions and forms the whole sum itself, in fp32 and in the
-// order of the commit, with the arithmetic of transport/coded_sum.h; so the bits are those of the
-// other transports. A member receives members - 1 times the encoded buffer; if each member summed
-// one chunk, it would receive it only 2 (members - 1) / members times. If the commit leaves members
-// out, the sum is scaled up to a mean over those that it lists (committed_sum.h). Where late
-// contributions count (sync.late), a commit may also list those of the fragment's last turn.
+// Sums. They are formed in fp32 and in the order of the commit, with the arithmetic of
+// transport/coded_sum.h; so the bits are those of the other transports. The coordinator forms them
+// for all members where sync.sums says so, and a member receives one encoded buffer. Otherwise, and
+// where it hears of no sum in time, a member fetches all contributions and forms the whole sum
+// itself; it then receives members - 1 encoded buffers. If the commit leaves members out, the sum
+// is scaled up to a mean over those that it lists (serve/committed_sum.h). Where late contributions
+// count (sync.late), a commit may also list those of the fragment's last turn.
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and no member reads: the coordinator then knows that it
@@ -87,12 +88,8 @@ class CommittedCommunicator final : public transport::Communicator {
   Operation& start(const transport::Key& key, const transport::Contributors& from);
   void offer(const transport::Key& key, const Operation& operation, Bytes payload);
   Result<thinwire::Commit> commit(const transport::Key& key);
-  // The contributions that count, but for empty ones, in the commit's order, and their payloads.
-  struct Listed {
-    std::vector<Contribution> contributions;
-    std::vector<transport::Delivery> deliveries;
-  };
-  Result<Listed> committed(const transport::Key& key);
+  // The payloads of the contributions that count, but for empty ones, in the commit's order.
+  Result<std::vector<transport::Delivery>> fetch(const Commit& commit);
 
   Follower& follower_;
   const membership::RecipePlan& plan_;

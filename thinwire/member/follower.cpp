@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <utility>
 
@@ -240,6 +241,56 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   return payloads;
 }
 
+Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, WireType format,
+                                                         float factor) {
+  const uint64_t round = commit.operation.round;
+  Lock lock(mutex_);
+  const auto closed = closed_at_.find(round);
+  if (!forms_sum(commit) || closed == closed_at_.end()) return nullptr;
+  const double until = closed->second + times_.absent_s();
+  const Sha256 wanted = serve::digest_of(serve::summed(commit));
+  const auto said = [&] {
+    return std::ranges::find(sums_said_, wanted,
+                             [](const SumSaid& one) { return one.sum.contributions; });
+  };
+  if (said() == sums_said_.end()) {
+    const int64_t step = completed_;
+    lock.unlock();
+    show({ActivityKind::kWaiting,
+          round,
+          step,
+          {},
+          fmt::format("waits for the coordinator's sum of round {}", round)});
+    lock.lock();
+  }
+  const auto ready = [&] { return said() != sums_said_.end() || monotonic_seconds() >= until; };
+  if (!wait(lock, ready)) return over();
+  if (said() == sums_said_.end()) return nullptr;
+  const SumSaid found = *said();
+  lock.unlock();
+  Result<std::shared_ptr<const Bytes>> sum = nullptr;
+  if (found.sum.format == format &&
+      std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor) &&
+      found.sum.bytes == serve::summed(commit).front().bytes) {
+    sum = fetch_sum(found);
+  }
+  lock.lock();
+  early_.erase(found.id());
+  fetcher_.forget(found.id());
+  return sum;
+}
+
+Result<std::shared_ptr<const Bytes>> Follower::Impl::fetch_sum(const SumSaid& said) {
+  bool lost = false;
+  auto sum = fetcher_.wait(said.id(), {said.holder}, transport::Priority::kRound, [&] {
+    const std::lock_guard lock(mutex_);
+    lost = fetcher_.lacks(said.id());
+    return lost || ended();
+  });
+  if (!sum && lost) return nullptr;
+  return sum;
+}
+
 void Follower::Impl::pause_for(double seconds) {
   Lock lock(mutex_);
   const Stopwatch watch;
@@ -369,6 +420,10 @@ Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
 }
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commit& commit) {
   return impl_->payloads(commit);
+}
+Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, WireType format,
+                                                   float factor) {
+  return impl_->sum(commit, format, factor);
 }
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   impl_->offer(round, fragment, std::move(payload), seconds);

@@ -17,11 +17,13 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/base/wire.h"
 #include "thinwire/config/sync_section.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/place.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
+#include "thinwire/serve/committed_sum.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -35,6 +37,7 @@ struct FollowerSettings {
   MemberHooks hooks = {};
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
   config::LateContributions late = config::LateContributions::kDrop;  // sync.late
+  std::optional<serve::SumRule> sums = {};  // that the coordinator forms (serve::sum_rule)
 };
 
 // What a replica starts from: this member's checkpoint, or a snapshot.
@@ -69,9 +72,11 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
 
-  // --- the replica's life Waits until the whole ledger has been read and it is known what to start
-  // from. That is the checkpoint, once, if the ledger continues from it and replaying takes fewer
-  // bytes than a snapshot. kRefused: the member may not join.
+  // --- the replica's life
+
+  // Waits until the whole ledger has been read and it is known what to start from. That is the
+  // checkpoint, once, if the ledger continues from it and replaying takes fewer bytes than a
+  // snapshot. kRefused: the member may not join.
   Result<StartState> wait_start_state();
   // Whether a replica can no longer start from this: the ledger's history has changed, or it now
   // assigns another snapshot.
@@ -101,6 +106,11 @@ class Follower {
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   // The payloads of a commit, in its order; waits until all have arrived.
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
+  // The sum of what a commit lists, encoded in `format` and multiplied by `factor`, if the
+  // coordinator forms it; waits until it has arrived. Null: it has to be formed from payloads(),
+  // because the coordinator does not form it, has not said within a twentieth of the time-out that
+  // it has, or formed another one, or because nobody has it any more.
+  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, WireType format, float factor);
   // Announces and stores `payload`, and offers it until its round is closed, or, if late
   // contributions count, until it may no longer. `seconds`: spent computing the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);

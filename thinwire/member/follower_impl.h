@@ -4,6 +4,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,6 +44,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   Result<membership::Opening> opening(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
+  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, WireType format, float factor);
   void pause_for(double seconds);
   void completed(int64_t steps);
   void digest(int64_t steps, uint64_t digest);
@@ -76,6 +78,13 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     double store_at = 0;  // the earliest time for it, on the monotonic clock
   };
 
+  // A sum that a coordinator says it has stored.
+  struct SumSaid {
+    membership::Sum sum;
+    std::string holder;
+    transport::BlobId id() const { return {sum.payload, sum.bytes}; }
+  };
+
   using Holders = std::map<transport::BlobId, std::vector<std::string>>;
 
   // With the lock held:
@@ -104,14 +113,21 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void store_again(Lock& lock);
 
   void take_record(uint64_t place, const Bytes& record);
-  // The payloads of the rounds that the worker has begun and `record` has closed, with who has
-  // them.
-  Holders closed_by(const Bytes& record) const;
+  // The payloads that the worker needs of the round that `record` has closed, if it has begun that,
+  // with who has them.
+  Holders closed_by(const membership::Record& record) const;
   Holders holders_of(const Commit& commit) const;
   void receive(const Bytes& bytes);
   void receive_from_member(const Bytes& bytes);
   void store_lost_again(const Sha256& payload);
   void answer(const membership::Message& message);
+  void take_sum(const membership::Sum& sum, const PublicKey& author);
+  bool forms_sum(const Commit& commit) const {
+    return settings_.sums && settings_.sums->applies(commit);
+  }
+  // Whether it trains and the worker has begun this round.
+  bool has_begun(uint64_t round) const;
+  Result<std::shared_ptr<const Bytes>> fetch_sum(const SumSaid& said);
   void read_ledger();
   void ask_for_end();
   void stop_sending();
@@ -147,7 +163,9 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool snapshot_asked_ = false;
   std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet
   std::map<std::pair<uint64_t, uint32_t>, Offered> offers_;
-  std::set<transport::BlobId> early_;  // payloads fetched before the worker waits for them
+  std::set<transport::BlobId> early_;  // payloads and sums fetched before the worker waits for them
+  std::map<uint64_t, double> closed_at_;  // the last rounds, by the monotonic clock
+  std::deque<SumSaid> sums_said_;         // the last ones
   KeptPayloads kept_;
   std::map<Sha256, double> stored_again_at_;                // recently, by payload
   std::map<uint64_t, std::map<int, int>> offers_received_;  // by round and member, for display

@@ -77,7 +77,8 @@ class Membership {
     Follower follower(
         courier_, signer_, plan_,
         {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
-         options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late});
+         options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late,
+         serve::sum_rule(recipe_)});
     if (own) checkpoint_ = std::move(own->reader);
     try {
       MemberResult result = live(follower);

@@ -15,6 +15,8 @@ namespace {
 
 using membership::Message;
 
+constexpr size_t kRoundsNoted = 64;  // closed recently, and sums of them
+
 // Others' offers are only displayed and decide nothing, so their signatures are not verified.
 bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
 
@@ -41,7 +43,12 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
   drop_spent_offers();
   const membership::Member* member = own();
   if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
-  const Holders closed = closed_by(record);
+  const auto read = membership::decode_record(record);
+  if (read && read->closing && has_read_all()) {
+    closed_at_[read->closing->round] = monotonic_seconds();
+    if (closed_at_.size() > kRoundsNoted) closed_at_.erase(closed_at_.begin());
+  }
+  const Holders closed = read ? closed_by(*read) : Holders();
   for (const auto& [id, names] : closed) early_.insert(id);
   lock.unlock();
   for (const auto& [id, names] : closed) fetcher_.start(id, names, transport::Priority::kRound);
@@ -51,14 +58,17 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
   }
 }
 
-Follower::Impl::Holders Follower::Impl::closed_by(const Bytes& record) const {
+bool Follower::Impl::has_begun(uint64_t round) const {
   const membership::Member* member = own();
-  const bool trains =
-      has_replica_ && member != nullptr && member->phase == membership::Phase::kActive;
-  const auto read = membership::decode_record(record);
-  if (!trains || !read || !read->closing || read->closing->round >= handed_out_) return {};
+  return has_replica_ && member != nullptr && member->phase == membership::Phase::kActive &&
+         round < handed_out_;
+}
+
+Follower::Impl::Holders Follower::Impl::closed_by(const membership::Record& record) const {
+  if (!record.closing || !has_begun(record.closing->round)) return {};
   Holders closed;
-  for (const Commit& commit : read->closing->commits) {
+  for (const Commit& commit : record.closing->commits) {
+    if (forms_sum(commit)) continue;
     for (auto& [id, names] : holders_of(commit)) closed[id] = std::move(names);
   }
   return closed;
@@ -145,7 +155,27 @@ void Follower::Impl::receive(const Bytes& bytes) {
     const std::lock_guard lock(mutex_);
     if (!received_.is_new(statement->author, statement->number)) return;
   }
-  answer(statement->message);
+  if (const auto* sum = std::get_if<membership::Sum>(&statement->message)) {
+    take_sum(*sum, statement->author);
+  } else {
+    answer(statement->message);
+  }
+}
+
+// It is fetched as payloads are: while the worker may still be computing a later round.
+void Follower::Impl::take_sum(const membership::Sum& sum, const PublicKey& author) {
+  Lock lock(mutex_);
+  if (!settings_.sums || sum.bytes == 0) return;
+  sums_said_.push_back({sum, transport::participant_name(author)});
+  if (sums_said_.size() > kRoundsNoted) sums_said_.pop_front();
+  changed_.notify_all();
+  if (!has_begun(sum.round)) return;
+  const SumSaid said = sums_said_.back();
+  early_.insert(said.id());
+  lock.unlock();
+  fetcher_.start(said.id(), {said.holder}, transport::Priority::kRound);
+  lock.lock();
+  if (!early_.contains(said.id())) fetcher_.forget(said.id());
 }
 
 void Follower::Impl::answer(const Message& message) {

@@ -128,6 +128,21 @@ void fields(Io& io, Loss& loss) {
 }
 
 template <typename Io>
+void fields(Io& io, Sum& sum) {
+  io.field(sum.round);
+  io.field(sum.fragment);
+  io.field(sum.contributions.bytes);
+  auto format = static_cast<uint8_t>(sum.format);
+  io.field(format);
+  io.require(format < kWireNames.size(), "a number format is unknown");
+  if (io.ok()) sum.format = static_cast<WireType>(format);
+  io.field(sum.factor);
+  io.require(std::isfinite(sum.factor) && sum.factor > 0, "a factor is not a number above 0");
+  io.field(sum.payload.bytes);
+  io.field(sum.bytes);
+}
+
+template <typename Io>
 void fields(Io& io, Statement& statement) {
   io.field(statement.run);
   io.field(statement.author.bytes);
@@ -166,7 +181,8 @@ Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run,
 bool is_from_coordinator(const Message& message) {
   return std::holds_alternative<Misconduct>(message) ||
          std::holds_alternative<AskRecords>(message) ||
-         std::holds_alternative<AskSnapshot>(message) || std::holds_alternative<Refuse>(message);
+         std::holds_alternative<AskSnapshot>(message) || std::holds_alternative<Refuse>(message) ||
+         std::holds_alternative<Sum>(message);
 }
 
 int sender(const Message& message) {

@@ -23,7 +23,7 @@ namespace thinwire::membership {
 // the others.
 using Message =
     std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply, Misconduct,
-                 AskRecords, AskSnapshot, Refuse, Lacking, Loss, Announcement>;
+                 AskRecords, AskSnapshot, Refuse, Lacking, Loss, Announcement, Sum>;
 
 struct Statement {
   uint64_t run = 0;

@@ -10,6 +10,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/sha256.h"
+#include "thinwire/base/wire.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 
@@ -81,6 +82,19 @@ struct Misconduct {
 // offered it stores it again.
 struct Lacking {
   Sha256 payload;
+};
+
+// From coordinators: the author has stored the sum of what a commit lists (serve/committed_sum.h).
+// Members may take it instead of the contributions.
+struct Sum {
+  uint64_t round = 0;
+  uint32_t fragment = 0;
+  Sha256 contributions;              // which ones, and in what order (digest_of)
+  WireType format = WireType::kF32;  // of the contributions and the sum
+  float factor = 1;                  // by which the sum was multiplied; finite, above 0
+  Sha256 payload;
+  uint64_t bytes = 0;
+  bool operator==(const Sum&) const = default;
 };
 
 // --- from the store

@@ -9,22 +9,48 @@ constexpr double kSumRoundTrips = 2;  // of a sum whose chunks members own (sum_
 
 // For a contribution of n bytes, sum_traffic says 2 n (m - 1) / m in each direction.
 template <typename Amount>
-void gather(Amount& amount, double members) {
-  const double contribution = amount.sent_bytes * members / (2 * (members - 1));
+double contribution_of(const Amount& amount, double members) {
+  return amount.sent_bytes * members / (2 * (members - 1));
+}
+
+// `received`: contributions, or as many bytes as they have.
+template <typename Amount>
+void exchange(Amount& amount, double members, double received) {
+  const double contribution = contribution_of(amount, members);
   amount.sent_bytes = contribution;
-  amount.received_bytes = contribution * (members - 1);
+  amount.received_bytes = contribution * received;
   amount.round_trips /= kSumRoundTrips;
 }
 
 }  // namespace
 
-Traffic hosted_traffic(Traffic traffic, int members) {
+bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes) {
+  if (sums == config::Sums::kMembers || contributions < 3) return false;
+  if (sums == config::Sums::kCoordinator) return true;
+  return static_cast<double>(contributions - 2) * bytes >= static_cast<double>(kMinSavedBytes);
+}
+
+Traffic hosted_traffic(Traffic traffic, config::Sums sums, int members) {
   const auto is_sum = [](const Piece& piece) { return piece.round_trips == kSumRoundTrips; };
-  const bool sums = traffic.pieces.empty() ? traffic.round_trips == kSumRoundTrips
-                                           : std::ranges::any_of(traffic.pieces, is_sum);
-  if (!sums || members < 2) return traffic;
-  gather(traffic, members);
-  for (Piece& piece : traffic.pieces) gather(piece, members);
+  const bool sum = traffic.pieces.empty() ? traffic.round_trips == kSumRoundTrips
+                                          : std::ranges::any_of(traffic.pieces, is_sum);
+  if (!sum || members < 2) return traffic;
+  const auto received = [&](double contribution) {
+    return coordinator_sums(sums, static_cast<uint64_t>(members), contribution) ? 1.0
+                                                                                : members - 1.0;
+  };
+  if (traffic.pieces.empty()) {
+    exchange(traffic, members, received(contribution_of(traffic, members)));
+    return traffic;
+  }
+  double sent = 0;
+  double all_received = 0;
+  for (Piece& piece : traffic.pieces) {
+    exchange(piece, members, received(contribution_of(piece, members)));
+    sent += piece.sent_bytes;
+    all_received += piece.received_bytes;
+  }
+  exchange(traffic, members, all_received / sent);
   return traffic;
 }
 

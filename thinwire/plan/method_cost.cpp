@@ -58,7 +58,10 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
                  bool hosts) {
   const method::Method& method = method::find_method(recipe.sync.method);
   method::Traffic traffic = method.traffic(recipe, model.tensors, static_cast<int>(members));
-  if (hosts) traffic = method::hosted_traffic(std::move(traffic), static_cast<int>(members));
+  if (hosts) {
+    traffic =
+        method::hosted_traffic(std::move(traffic), recipe.sync.sums, static_cast<int>(members));
+  }
   Demand demand{traffic.sent_bytes,
                 traffic.received_bytes,
                 traffic.exact,

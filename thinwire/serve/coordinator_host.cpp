@@ -22,6 +22,7 @@
 #include "thinwire/serve/record_notifier.h"
 #include "thinwire/serve/store_cleaner.h"
 #include "thinwire/serve/stray_cleaner.h"
+#include "thinwire/serve/sum_maker.h"
 #include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -64,6 +65,7 @@ class CoordinatorHost::Impl {
         signer_(signer),
         options_(checked(courier, signer, options)),
         overlap_(plan.overlap()),
+        plan_(plan),
         filter_(options_.membership.takeover_s()),
         coordinator_(plan, options_.membership, signer, verify, options_.founding,
                      options_.standby),
@@ -128,6 +130,10 @@ class CoordinatorHost::Impl {
   void take(ListedPayload listed) { cleaner_.take(std::move(listed)); }
   void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
   void take(const ListedMember& listed);
+  void take(FetchedPart part) { sums_.take(std::move(part)); }
+  void take(const StoredSum& stored) {
+    if (auto sum = sums_.take(stored)) send(*std::move(sum));
+  }
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
   void note(const Offer& offer);
@@ -148,6 +154,7 @@ class CoordinatorHost::Impl {
   const Signer& signer_;
   const HostOptions options_;
   const uint64_t overlap_;
+  const membership::RunPlan& plan_;
   PayloadFilter filter_;
   membership::Coordinator coordinator_;
   membership::ReplayWindow received_;
@@ -174,6 +181,7 @@ class CoordinatorHost::Impl {
   LedgerReading reading_{courier_, inbox_};
   StoreCleaner cleaner_{courier_, inbox_};
   StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
+  SumMaker sums_{courier_, inbox_, plan_, options_.sums};
 };
 
 void CoordinatorHost::Impl::tick(double now) {
@@ -197,6 +205,7 @@ void CoordinatorHost::Impl::tick(double now) {
   if (coordinator_.leads() && reading_.is_complete()) {
     cleaner_.clean(state);
     strays_.tick(state, awake_);
+    sums_.tick(state, [this](const StoredChunk& chunk) { return cleaner_.uses(chunk); });
   }
   // Also kept are those of the rounds that open next, and late ones that may count: the coordinator
   // asks for these, too.
@@ -232,6 +241,7 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
       record && membership::is_by_coordinator(read.bytes, *record, options_.founding, verify);
   if (counts) {
     cleaner_.read(*record);
+    sums_.read(*record);
     records_.read(*record);
     inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
   }

@@ -27,6 +27,7 @@
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
+#include "thinwire/serve/committed_sum.h"
 #include "thinwire/serve/payload_check.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -65,6 +66,7 @@ struct HostOptions {
   // A standby acts once something has been due for takeover_s and nobody has recorded it.
   bool standby = false;
   HostHooks hooks = {};
+  std::optional<SumRule> sums = std::nullopt;  // that it forms for members (sum_rule)
 };
 
 // A member's latest report, which is not in the ledger.

@@ -65,9 +65,20 @@ struct ListedMember {
   int member;
   Result<std::vector<Sha256>> chunks;
 };
-using Arrival =
-    std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload, StreamEnd,
-                 RefusedAppend, ListedSnapshot, ListedPayload, CountedStore, ListedMember>;
+// A contribution to a sum that the host forms (sum_maker.h).
+struct FetchedPart {
+  uint64_t job;
+  size_t index;
+  Result<Bytes> bytes;
+};
+// A sum that the host formed was stored, or not.
+struct StoredSum {
+  membership::Sum sum;
+  Result<void> done;
+};
+using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,
+                             StreamEnd, RefusedAppend, ListedSnapshot, ListedPayload, CountedStore,
+                             ListedMember, FetchedPart, StoredSum>;
 
 // Thread-safe.
 class Inbox {

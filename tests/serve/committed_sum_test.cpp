@@ -1,13 +1,18 @@
-#include "thinwire/member/committed_sum.h"
+#include "thinwire/serve/committed_sum.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "tests/transport/codecs.h"
+#include "thinwire/base/rng.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/method/registry.h"
 
-namespace thinwire::member {
+namespace thinwire::serve {
 namespace {
 
 // Members 0, 1 and 2 have 4, 2 and 2 rows of a batch of 8.
@@ -87,5 +92,73 @@ TEST(CommittedSum, NamesTheMemberWhoseContributionHasAnotherLength) {
             "the contribution of member 2 has 12 bytes where 16 are expected");
 }
 
+// Whole blocks and a part of one, in two pieces.
+constexpr size_t kValues = 16384 + 256 + 48;
+
+TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
+  for (const WireType type :
+       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+    const WireCodec& codec = codec::wire_codec(type);
+    Rng rng(5, static_cast<uint64_t>(type));
+    std::vector<transport::Delivery> deliveries;
+    for (const int member : {0, 1, 3}) {
+      std::vector<float> values(kValues);
+      for (float& value : values) value = static_cast<float>(rng.below(2001)) / 1000 - 1;
+      Bytes bytes(wire_bytes(type, kValues));
+      codec.encode(values, bytes);
+      deliveries.push_back({member, std::make_shared<const Bytes>(std::move(bytes))});
+    }
+    for (const float factor : {1.0f, 1.25f}) {
+      transport::CodedSum memory;
+      std::vector<float> expected(kValues);
+      ASSERT_TRUE(sum_committed(codec, deliveries, factor, expected, memory));
+      RunningSum running(codec, wire_bytes(type, kValues));
+      for (const transport::Delivery& one : deliveries) ASSERT_TRUE(running.add(one));
+      const auto coded = running.finish(factor);
+      ASSERT_TRUE(coded);
+      std::vector<float> sum(kValues);
+      ASSERT_TRUE(codec.decode(*coded, sum));
+      EXPECT_EQ(sum, expected) << wire_name(type) << " " << factor;
+    }
+  }
+}
+
+TEST(RunningSum, RefusesAContributionOfAnotherLength) {
+  RunningSum running(transport::kF32, 64);
+  EXPECT_EQ(running.add(contribution(2, 1, 1)).error().message,
+            "the contribution of member 2 has 12 bytes where 64 are expected");
+}
+
+Commit commit_of(const std::vector<uint64_t>& bytes) {
+  Commit commit;
+  for (const uint64_t one : bytes) {
+    commit.contributions.push_back({static_cast<int>(commit.contributions.size()), 0, {}, one, 1});
+  }
+  return commit;
+}
+
+TEST(SumRule, AppliesToThreeContributionsAndWhereItSavesEnough) {
+  const SumRule always{config::Sums::kCoordinator, &transport::kF32};
+  EXPECT_TRUE(always.applies(commit_of({8, 8, 0, 8})));
+  EXPECT_FALSE(always.applies(commit_of({8, 8, 0}))) << "a member would receive as much";
+  const SumRule worthwhile{config::Sums::kAuto, &transport::kF32};
+  EXPECT_TRUE(worthwhile.applies(commit_of({1 << 20, 1 << 20, 1 << 20})));
+  EXPECT_FALSE(worthwhile.applies(commit_of({(1 << 20) - 4, (1 << 20) - 4, (1 << 20) - 4})));
+  EXPECT_TRUE(worthwhile.applies(commit_of({1 << 19, 1 << 19, 1 << 19, 1 << 19})));
+}
+
+std::optional<SumRule> rule(const std::vector<std::string>& fields) {
+  return sum_rule(method::load_recipe("", fields));
+}
+
+TEST(SumRule, IsForMethodsThatSumDenseValuesByTheirMean) {
+  EXPECT_EQ(rule({"sync.method=allreduce"})->codec->type, WireType::kBf16);
+  EXPECT_EQ(rule({"sync.method=diloco", "diloco.wire=fp4"})->codec->type, WireType::kFp4);
+  EXPECT_FALSE(rule({"sync.method=distro"}));
+  EXPECT_FALSE(rule({"sync.method=sparseloco"}));
+  EXPECT_FALSE(rule({"sync.method=allreduce", "sync.aggregate=majority_vote"}));
+  EXPECT_FALSE(rule({"sync.method=allreduce", "sync.sums=members"}));
+}
+
 }  // namespace
-}  // namespace thinwire::member
+}  // namespace thinwire::serve

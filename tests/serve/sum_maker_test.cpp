@@ -1,0 +1,122 @@
+// Sums that a coordinator's host forms for members.
+#include "thinwire/serve/sum_maker.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/serve/host_case.h"
+#include "tests/transport/codecs.h"
+
+namespace thinwire::serve {
+namespace {
+
+class HostThatSums : public HostCase {
+ protected:
+  HostThatSums() {
+    options_.sums = SumRule{config::Sums::kCoordinator, &transport::kF32};
+    heard_ = members_[0].courier->subscribe(
+        "", kCoordinatorsTopic, [this](const std::string&, const Bytes& bytes) {
+          const auto statement = membership::decode_statement(bytes, kRun, verify);
+          ASSERT_TRUE(statement);
+          if (const auto* sum = std::get_if<membership::Sum>(&statement->message)) {
+            sums_.push_back(*sum);
+          }
+        });
+  }
+  // Of a member, which has two rows of six: 16 values that depend on the round.
+  static Bytes values_of(int member, uint64_t round) {
+    const std::vector<float> values(16,
+                                    static_cast<float>(member + 1) * static_cast<float>(round + 1));
+    Bytes bytes(wire_bytes(WireType::kF32, values.size()));
+    transport::kF32.encode(values, bytes);
+    return bytes;
+  }
+  void close(uint64_t round) {
+    for (int member = 0; member < 3; ++member) offer(member, round, values_of(member, round));
+    wait(1);
+    ASSERT_TRUE(host_->state().opening(round) == nullptr);
+  }
+  // What members fetch as a sum; empty: nobody has it.
+  std::vector<float> fetched(const membership::Sum& sum) {
+    std::vector<float> values;
+    members_[0].courier->get({sum.payload, sum.bytes}, {courier_->self()},
+                             transport::Priority::kRound, [&](const Result<Bytes>& got) {
+                               if (!got) return;
+                               values.resize(got->size() / sizeof(float));
+                               ASSERT_TRUE(transport::kF32.decode(*got, values));
+                             });
+    network_.run_until(now_);
+    return values;
+  }
+
+  std::vector<membership::Sum> sums_;
+  std::unique_ptr<transport::Subscription> heard_;
+};
+
+TEST_F(HostThatSums, StoresTheSumOfWhatWasCommittedAndSaysSo) {
+  begin(9);
+  close(0);
+  close(1);
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[1].round, 1u);
+  EXPECT_EQ(sums_[1].factor, 1);
+  std::vector<Contribution> listed(3);
+  for (int member = 0; member < 3; ++member) {
+    listed[static_cast<size_t>(member)].payload = transport::blob_id(values_of(member, 1)).name;
+  }
+  EXPECT_EQ(sums_[1].contributions, digest_of(listed));
+  EXPECT_EQ(fetched(sums_[1]), std::vector<float>(16, 2 + 4 + 6));
+}
+
+// One that says that it contributes nothing is not expected to.
+TEST_F(HostThatSums, FormsNoSumOfTwoContributions) {
+  begin(9);
+  for (int member = 0; member < 2; ++member) offer(member, 0, values_of(member, 0));
+  offer(2, 0, {});
+  wait(1);
+  ASSERT_TRUE(host_->state().opening(0) == nullptr);
+  EXPECT_TRUE(sums_.empty());
+}
+
+TEST_F(HostThatSums, DeletesWhatMembersHaveLongApplied) {
+  begin(20);
+  for (uint64_t round = 0; round < 4; ++round) close(round);
+  EXPECT_FALSE(fetched(sums_.front()).empty());
+  close(4);
+  EXPECT_TRUE(fetched(sums_.front()).empty());
+  EXPECT_FALSE(fetched(sums_.back()).empty());
+}
+
+// Members then form it themselves.
+TEST_F(HostThatSums, SaysNothingOfASumWhoseContributionsAreOfDifferentLengths) {
+  begin(9);
+  for (int member = 0; member < 2; ++member) offer(member, 0, values_of(member, 0));
+  offer(2, 0, Bytes(8));
+  wait(1);
+  ASSERT_TRUE(host_->state().opening(0) == nullptr);
+  EXPECT_TRUE(sums_.empty());
+  close(1);
+  EXPECT_EQ(sums_.size(), 1u) << "the next sum is formed";
+}
+
+TEST_F(HostThatSums, AnotherCoordinatorFormsTheLastOnesAgain) {
+  begin(9);
+  close(0);
+  start(9);
+  wait(1);
+  report_all();
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[0], sums_[1]);
+}
+
+TEST_F(HostThatSums, WithoutARuleThereAreNone) {
+  options_.sums.reset();
+  begin(9);
+  close(0);
+  EXPECT_TRUE(sums_.empty());
+}
+
+}  // namespace
+}  // namespace thinwire::serve

@@ -1,0 +1,156 @@
+#include "thinwire/serve/sum_maker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::serve {
+namespace {
+
+constexpr size_t kPartsAhead = 2;        // requested while another is being added
+constexpr size_t kBegunRemembered = 64;  // sums
+
+// The members whose contributions the operation expects: all of the roster but those that
+// contributed nothing.
+transport::Contributors contributors(const membership::Opening& opening, const Commit& commit) {
+  transport::Contributors from;
+  for (const membership::Share& share : opening.roster) {
+    const bool nothing = std::ranges::any_of(commit.contributions, [&](const Contribution& one) {
+      return one.member == share.member && one.round == opening.round && one.bytes == 0;
+    });
+    if (!nothing) from.push_back(share.member);
+  }
+  return from;
+}
+
+// Chunks of one repeated byte may also belong to other blobs of the coordinator, and are small.
+bool is_uniform(std::span<const uint8_t> bytes) {
+  return std::ranges::all_of(bytes, [&](uint8_t byte) { return byte == bytes.front(); });
+}
+
+}  // namespace
+
+void SumMaker::read(const membership::Record& record) {
+  if (!rule_) return;
+  if (record.closing) {
+    const auto opening = openings_.find(record.closing->round);
+    if (opening != openings_.end()) {
+      for (const Commit& commit : record.closing->commits) {
+        if (rule_->applies(commit)) waiting_.push_back({opening->second, commit});
+      }
+    }
+    openings_.erase(openings_.begin(), openings_.upper_bound(record.closing->round));
+    while (!waiting_.empty() &&
+           waiting_.front().opening.round + kept_rounds() < record.closing->round) {
+      waiting_.pop_front();
+    }
+  }
+  for (const membership::Opening& opening : record.openings) openings_[opening.round] = opening;
+}
+
+void SumMaker::tick(const membership::State& state,
+                    const std::function<bool(const StoredChunk&)>& is_used) {
+  delete_old(state, is_used);
+  while (job_ == nullptr && !waiting_.empty()) {
+    start(waiting_.front(), state);
+    waiting_.pop_front();
+  }
+}
+
+void SumMaker::start(const Waiting& waiting, const membership::State& state) {
+  std::vector<Contribution> parts = summed(waiting.commit);
+  const Sha256 name = digest_of(parts);
+  if (std::ranges::find(begun_, name) != begun_.end()) return;
+  std::vector<std::string> holders;
+  for (const Contribution& one : parts) {
+    if (!state.knows(one.member)) return;  // of a history that is gone
+    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+    holders.push_back(transport::participant_name(key));
+  }
+  begun_.push_back(name);
+  if (begun_.size() > kBegunRemembered) begun_.pop_front();
+  const float factor =
+      mean_factor(plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
+  const uint64_t bytes = parts.front().bytes;
+  const membership::Sum sum{waiting.opening.round,
+                            waiting.commit.operation.fragment,
+                            name,
+                            rule_->codec->type,
+                            factor,
+                            {},
+                            bytes};
+  job_ = std::make_unique<Job>(Job{
+      ++jobs_, sum, std::move(parts), std::move(holders), RunningSum(*rule_->codec, bytes), {}});
+  request();
+}
+
+void SumMaker::request() {
+  while (job_->requested < std::min(job_->parts.size(), job_->added + kPartsAhead)) {
+    const size_t index = job_->requested++;
+    const Contribution& part = job_->parts[index];
+    courier_.get({part.payload, part.bytes}, {job_->holders[index]}, transport::Priority::kRound,
+                 [inbox = inbox_, job = job_->number, index](Result<Bytes> bytes) {
+                   inbox->add(FetchedPart{job, index, std::move(bytes)});
+                 });
+  }
+}
+
+void SumMaker::take(FetchedPart part) {
+  if (job_ == nullptr || part.job != job_->number) return;
+  if (!part.bytes) {
+    job_.reset();
+    return;
+  }
+  job_->arrived.emplace(part.index, *std::move(part.bytes));
+  for (auto next = job_->arrived.find(job_->added); next != job_->arrived.end();
+       next = job_->arrived.find(job_->added)) {
+    const auto bytes = std::make_shared<const Bytes>(std::move(next->second));
+    job_->arrived.erase(next);
+    if (!job_->running.add({job_->parts[job_->added].member, bytes})) {
+      job_.reset();
+      return;
+    }
+    ++job_->added;
+    request();
+  }
+  if (job_->added == job_->parts.size()) finish();
+}
+
+void SumMaker::finish() {
+  const std::unique_ptr<Job> job = std::move(job_);
+  auto coded = job->running.finish(job->sum.factor);
+  if (!coded) return;
+  const auto blob = std::make_shared<const Bytes>(*std::move(coded));
+  const transport::BlobChunks chunks(blob);
+  membership::Sum sum = job->sum;
+  sum.payload = chunks.id().name;
+  Stored stored{sum.round, {}};
+  for (const transport::Chunk& chunk : chunks.chunks()) {
+    if (is_uniform(chunk.bytes)) continue;
+    stored.chunks.push_back({courier_.self(), chunk.name});
+    uses_.add(stored.chunks.back());
+  }
+  stored_.push_back(std::move(stored));
+  courier_.put(blob, transport::Priority::kRound, [inbox = inbox_, sum](const Result<void>& done) {
+    inbox->add(StoredSum{sum, done});
+  });
+}
+
+std::optional<membership::Sum> SumMaker::take(const StoredSum& stored) {
+  return stored.done ? std::optional(stored.sum) : std::nullopt;
+}
+
+void SumMaker::delete_old(const membership::State& state,
+                          const std::function<bool(const StoredChunk&)>& is_used) {
+  std::vector<StoredChunk> unused;
+  while (!stored_.empty() && stored_.front().round + kept_rounds() < state.next_round) {
+    uses_.end(stored_.front().chunks, unused);
+    stored_.pop_front();
+  }
+  for (const StoredChunk& chunk : unused) {
+    if (!is_used(chunk)) courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
+  }
+}
+
+}  // namespace thinwire::serve

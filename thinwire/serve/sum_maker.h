@@ -1,0 +1,93 @@
+// Forms the sums of commits for the members (sync.sums, committed_sum.h): fetches what a commit
+// lists, one contribution after another, stores their sum under the coordinator's name, and says
+// when members can fetch it. docs/hosts.md.
+//
+// Members need none of this: one that hears of no sum in time, or cannot fetch it, forms it itself.
+// So a sum is dropped if anything goes wrong, and only the newest rounds are considered.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/commit.h"
+#include "thinwire/membership/messages.h"
+#include "thinwire/membership/record.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/membership/state.h"
+#include "thinwire/serve/chunk_uses.h"
+#include "thinwire/serve/committed_sum.h"
+#include "thinwire/serve/host_inbox.h"
+#include "thinwire/transport/courier/courier.h"
+
+namespace thinwire::serve {
+
+// Belongs to the thread that ticks the host. In memory are at most one sum, 4 bytes a value, and a
+// few contributions.
+class SumMaker {
+ public:
+  // Without a rule it does nothing. Courier and plan must outlive it; the courier's answers go to
+  // `inbox`, perhaps after this object is destroyed.
+  SumMaker(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
+           const membership::RunPlan& plan, const std::optional<SumRule>& rule)
+      : courier_(courier), inbox_(std::move(inbox)), plan_(plan), rule_(rule) {}
+
+  // A record of the ledger; the same one may be passed repeatedly.
+  void read(const membership::Record& record);
+  // Begins the next sum if none is being formed, and deletes those of rounds that members have long
+  // applied. For a coordinator that leads and has read the whole ledger. `is_used`: whether
+  // something else in the store has this chunk.
+  void tick(const membership::State& state, const std::function<bool(const StoredChunk&)>& is_used);
+  void take(FetchedPart part);
+  // A sum that the store has acknowledged: what to tell the members.
+  std::optional<membership::Sum> take(const StoredSum& stored);
+
+ private:
+  struct Waiting {
+    membership::Opening opening;
+    Commit commit;
+  };
+  struct Job {
+    uint64_t number = 0;
+    membership::Sum sum;  // but for the payload
+    std::vector<Contribution> parts;
+    std::vector<std::string> holders;  // of the parts
+    RunningSum running;
+    std::map<size_t, Bytes> arrived;
+    size_t requested = 0;  // parts, from the first on
+    size_t added = 0;      // likewise
+  };
+  struct Stored {
+    uint64_t round = 0;
+    std::vector<StoredChunk> chunks;
+  };
+
+  // How far behind the next round to open one may be whose sums are formed or kept: the last four
+  // that are closed.
+  uint64_t kept_rounds() const { return plan_.overlap() + 5; }
+  void start(const Waiting& waiting, const membership::State& state);
+  void request();
+  void finish();
+  void delete_old(const membership::State& state,
+                  const std::function<bool(const StoredChunk&)>& is_used);
+
+  transport::Courier& courier_;
+  const std::shared_ptr<Inbox> inbox_;
+  const membership::RunPlan& plan_;
+  const std::optional<SumRule> rule_;
+  std::map<uint64_t, membership::Opening> openings_;  // of rounds that are not closed
+  std::deque<Waiting> waiting_;                       // in the ledger's order
+  std::deque<Sha256> begun_;                          // the last sums, by their contributions
+  uint64_t jobs_ = 0;
+  std::unique_ptr<Job> job_;
+  std::deque<Stored> stored_;
+  ChunkUses uses_;
+};
+
+}  // namespace thinwire::serve
