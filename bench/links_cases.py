@@ -26,7 +26,8 @@ CASES = {
     "distro": ["sync.method=distro", "distro.k=64"],
     "distro, thick": ["sync.method=distro", "distro.k=448"],
     "distro, thick, overlap": ["sync.method=distro", "distro.k=448", "distro.overlap=1", "distro.look_ahead=true"],
-    "allreduce": ["sync.method=allreduce"],
+    "allreduce": ["sync.method=allreduce"],  # the coordinator sums
+    "allreduce, members sum": ["sync.method=allreduce", "sync.sums=members"],
 }
 ALL_REDUCE_STEPS = 10  # they take long
 ASKED = 100  # rounds after which the coordinator asks a member for a snapshot
@@ -117,7 +118,7 @@ class Bench:
 
     def compare(self, name):
         members = self.arguments.members
-        count = ALL_REDUCE_STEPS if name == "allreduce" else self.arguments.steps
+        count = ALL_REDUCE_STEPS if name.startswith("allreduce") else self.arguments.steps
         fields = [*MODEL, *CASES[name], f"train.workers={members}", f"train.batch={ROWS * members}",
                   f"train.steps={count}"]
         row_seconds = self.arguments.row_seconds

@@ -106,6 +106,7 @@ class Mailbox(HostsCase):
         members = {name: self.join(name) for name in ("member0", "member1")}
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
         self.assertEqual(len(self.participants()), 3)
+        self.assertIn('sums = "members"', (self.folder / "serve/recipe.toml").read_text())
 
     def test_folders_that_are_synchronised_give_the_same_bits(self):
         fields = ("train.workers=2", "sync.method=diloco", "diloco.sync_every=4", "train.steps=12")
@@ -203,7 +204,9 @@ class Mailbox(HostsCase):
                 (["join", self.mailbox, *token, "--ca", "recipe.toml"], "--ca is for servers"),
                 (["serve", "recipe.toml", "--mailbox", self.folder / "nowhere"], "--mailbox"),
                 (["serve", "recipe.toml", "--mailbox", self.mailbox, "--listen", "0.0.0.0:4"], "--listen and --address"),
-                (["serve", "recipe.toml", "--mailbox", self.mailbox, "--nats", "a"], "--mailbox and --nats")):
+                (["serve", "recipe.toml", "--mailbox", self.mailbox, "--nats", "a"], "--mailbox and --nats"),
+                (["serve", "recipe.toml", *self.fields, f"run.dir={self.folder}/other", "sync.sums=coordinator",
+                  "--mailbox", self.mailbox], "[sync] sums must be")):
             done = subprocess.run([BINARY, *arguments], cwd=self.root, capture_output=True, text=True, timeout=PATIENCE)
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn(text, done.stderr)

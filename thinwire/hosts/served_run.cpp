@@ -39,6 +39,18 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   train::resolve(recipe, vocabulary);
 }
 
+// In a mailbox everybody receives every contribution, so a sum would be one buffer more.
+void resolve_sums(config::Recipe& recipe, Carrier carrier) {
+  if (carrier != Carrier::kMailbox) return;
+  if (recipe.sync.sums == config::Sums::kCoordinator) {
+    throw UsageError(
+        "[sync] sums must be \"members\" or \"auto\" with --mailbox, got \"coordinator\": "
+        "everybody "
+        "receives every contribution there");
+  }
+  recipe.sync.sums = config::Sums::kMembers;
+}
+
 // What differs between two recipes of a run, in one sentence.
 std::string differences_of(const RunDescription& before, const std::string& origin,
                            const config::Recipe& now) {
@@ -164,6 +176,7 @@ ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
   check_servable(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
+  resolve_sums(recipe, carrier);
   const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());
   ServedRun run;
   run.description = describe_run(recipe, *vocabulary, sets);
