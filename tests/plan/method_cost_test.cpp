@@ -349,18 +349,22 @@ TEST(Members, OfASiteShareItsLine) {
   EXPECT_DOUBLE_EQ(stored, 4 * (0.8 + 0.24) + 6 * 0.01);  // a server is elsewhere
 }
 
-TEST(MethodCost, OnManyHostsSumsAreGatheredAndStoredFirst) {
+TEST(MethodCost, OnManyHostsContributionsAreStoredFirstAndOneSumOrAllOthersComeDown) {
   Member member = machine(4, 1e12, 10e6);
   member.link.delay_s = 0;
   const std::vector<Member> members = {member};
   const auto candidates = make_candidates("", kRecipe, 4).all;
   Candidate candidate = *std::ranges::find(candidates, "allreduce", &Candidate::method);
   candidate.hosts = true;
-  const MethodCost cost = method_cost(candidate, members, {}, 0);
-  EXPECT_DOUBLE_EQ(cost.received_bytes, 3 * cost.sent_bytes);
-  const double seconds = 8 * (cost.sent_bytes / 10e6 + cost.received_bytes / 100e6) / 0.95;
-  EXPECT_NEAR(cost.line_seconds, seconds, 1e-9);
-  EXPECT_NEAR(cost.step_seconds, cost.compute_seconds + seconds, 1e-9);
+  for (const auto& [sums, buffers] :
+       {std::pair(config::Sums::kCoordinator, 1), std::pair(config::Sums::kMembers, 3)}) {
+    candidate.recipe.sync.sums = sums;
+    const MethodCost cost = method_cost(candidate, members, {}, 0);
+    EXPECT_DOUBLE_EQ(cost.received_bytes, buffers * cost.sent_bytes);
+    const double seconds = 8 * (cost.sent_bytes / 10e6 + cost.received_bytes / 100e6) / 0.95;
+    EXPECT_NEAR(cost.line_seconds, seconds, 1e-9);
+    EXPECT_NEAR(cost.step_seconds, cost.compute_seconds + seconds, 1e-9);
+  }
 }
 
 TEST(Members, SpeedIsGivenOnce) {
