@@ -52,11 +52,12 @@ class Plan(PlanCase):
 
     def test_hosts_have_neither_clusters_nor_schedules_that_are_only_simulated(self):
         site = MEMBERS.replace('name = "lab"', 'name = "lab"\ncount = 3')
-        result = self.plan_json(*RECIPE, "--hosts", "--members", self.members_file(site))
-        self.assertTrue(all(cost["runs"] for cost in result["methods"]))
-        self.assertFalse(any("within" in cost["setting"] for cost in result["methods"]))
-        sums = next(cost for cost in result["methods"] if cost["method"] == "allreduce")
-        self.assertAlmostEqual(sums["bytes_received_per_step"] / sums["bytes_sent_per_step"], 5)
+        for who, buffers in (("coordinator", 1), ("members", 5)):
+            result = self.plan_json(*RECIPE, f"sync.sums={who}", "--hosts", "--members", self.members_file(site))
+            self.assertTrue(all(cost["runs"] for cost in result["methods"]))
+            self.assertFalse(any("within" in cost["setting"] for cost in result["methods"]))
+            sums = next(cost for cost in result["methods"] if cost["method"] == "allreduce")
+            self.assertAlmostEqual(sums["bytes_received_per_step"] / sums["bytes_sent_per_step"], buffers)
         result = self.plan_json(*RECIPE, "train.update=layer", "optim.clip=0", "--hosts", "--members", "2",
                                 "--flops", "1T")
         self.assertIn("allreduce", [one["method"] for one in result["left_out"]])
