@@ -1,4 +1,9 @@
-# Checks of the whole tree, as tests.
+# Checks of the whole tree, as tests. They are declared before all others: clang-tidy runs beside
+# tests, many of which wait more than they compute, and the sanitizers once no other test is running.
+include(ProcessorCount)
+ProcessorCount(cores)
+math(EXPR half "(${cores} + 1) / 2")
+math(EXPR all "${cores} + 1")  # as run-tests
 
 function(thinwire_check name label processors)
   add_test(NAME ${name} COMMAND ${ARGN} WORKING_DIRECTORY "${CMAKE_SOURCE_DIR}")
@@ -7,7 +12,7 @@ endfunction()
 
 thinwire_check(format unit 1 "${CMAKE_SOURCE_DIR}/tools/check_format.py")
 thinwire_check(layers unit 1 "${CMAKE_SOURCE_DIR}/tools/check_layers.py")
-thinwire_check(clang_tidy tidy 2 "${CMAKE_SOURCE_DIR}/tools/run_tidy.py")
+thinwire_check(clang_tidy tidy ${half} "${CMAKE_SOURCE_DIR}/tools/run_tidy.py" --jobs ${half})
 # Each builds its preset and runs the unit tests in it.
-thinwire_check(asan_ubsan sanitizer 2 ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
-thinwire_check(tsan sanitizer 2 ${CMAKE_COMMAND} --workflow --preset tsan)
+thinwire_check(asan_ubsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
+thinwire_check(tsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset tsan)
