@@ -245,15 +245,14 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
                                                          float factor) {
   const uint64_t round = commit.operation.round;
   Lock lock(mutex_);
+  if (!forms_sum(commit)) return nullptr;
+  membership::Sum own;  // if none comes in time
+  own.contributions = serve::digest_of(serve::summed(commit));
+  const auto said = [&] { return find_sum(own.contributions) != sums_said_.end(); };
   const auto closed = closed_at_.find(round);
-  if (!forms_sum(commit) || closed == closed_at_.end()) return nullptr;
-  const double until = closed->second + times_.absent_s();
-  const Sha256 wanted = serve::digest_of(serve::summed(commit));
-  const auto said = [&] {
-    return std::ranges::find(sums_said_, wanted,
-                             [](const SumSaid& one) { return one.sum.contributions; });
-  };
-  if (said() == sums_said_.end()) {
+  const double until = closed == closed_at_.end() ? 0 : closed->second + times_.absent_s();
+  const auto ready = [&] { return said() || monotonic_seconds() >= until; };
+  if (!ready()) {
     const int64_t step = completed_;
     lock.unlock();
     show({ActivityKind::kWaiting,
@@ -263,10 +262,9 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
           fmt::format("waits for the coordinator's sum of round {}", round)});
     lock.lock();
   }
-  const auto ready = [&] { return said() != sums_said_.end() || monotonic_seconds() >= until; };
   if (!wait(lock, ready)) return over();
-  if (said() == sums_said_.end()) return nullptr;
-  const SumSaid found = *said();
+  if (!said()) note_sum(own, "");
+  const SumSaid found = *find_sum(own.contributions);
   lock.unlock();
   Result<std::shared_ptr<const Bytes>> sum = nullptr;
   if (found.sum.format == format &&

@@ -2,6 +2,7 @@
 // reporting (reporting.cpp) and receiving (receiving.cpp).
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -78,7 +79,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
     double store_at = 0;  // the earliest time for it, on the monotonic clock
   };
 
-  // A sum that a coordinator says it has stored.
+  // A sum that a coordinator says it has stored; without a payload one that the worker has formed
+  // itself, which need not be fetched any more.
   struct SumSaid {
     membership::Sum sum;
     std::string holder;
@@ -122,6 +124,11 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void store_lost_again(const Sha256& payload);
   void answer(const membership::Message& message);
   void take_sum(const membership::Sum& sum, const PublicKey& author);
+  std::deque<SumSaid>::const_iterator find_sum(const Sha256& contributions) const {
+    return std::ranges::find(sums_said_, contributions,
+                             [](const SumSaid& one) { return one.sum.contributions; });
+  }
+  void note_sum(const membership::Sum& sum, std::string holder);
   bool forms_sum(const Commit& commit) const {
     return settings_.sums && settings_.sums->applies(commit);
   }

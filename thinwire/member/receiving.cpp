@@ -162,12 +162,17 @@ void Follower::Impl::receive(const Bytes& bytes) {
   }
 }
 
+void Follower::Impl::note_sum(const membership::Sum& sum, std::string holder) {
+  sums_said_.push_back({sum, std::move(holder)});
+  if (sums_said_.size() > kRoundsNoted) sums_said_.pop_front();
+}
+
 // It is fetched as payloads are: while the worker may still be computing a later round.
 void Follower::Impl::take_sum(const membership::Sum& sum, const PublicKey& author) {
   Lock lock(mutex_);
   if (!settings_.sums || sum.bytes == 0) return;
-  sums_said_.push_back({sum, transport::participant_name(author)});
-  if (sums_said_.size() > kRoundsNoted) sums_said_.pop_front();
+  if (find_sum(sum.contributions) != sums_said_.end()) return;  // known, or too late
+  note_sum(sum, transport::participant_name(author));
   changed_.notify_all();
   if (!has_begun(sum.round)) return;
   const SumSaid said = sums_said_.back();
