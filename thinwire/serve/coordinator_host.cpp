@@ -132,7 +132,7 @@ class CoordinatorHost::Impl {
   void take(const ListedMember& listed);
   void take(FetchedPart part) { sums_.take(std::move(part)); }
   void take(const StoredSum& stored) {
-    if (auto sum = sums_.take(stored)) send(*std::move(sum));
+    if (const auto sum = sums_.take(stored)) send(*sum);
   }
   bool is_admissible(const membership::Statement& statement);
   void note(const Message& message);
