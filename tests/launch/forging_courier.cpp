@@ -7,11 +7,6 @@
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::launch {
-namespace {
-
-bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
-
-}  // namespace
 
 ForgingCourier::ForgingCourier(std::unique_ptr<Courier> to, const Signer& signer, uint64_t run,
                                Forge forge)

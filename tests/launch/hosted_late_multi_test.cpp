@@ -1,6 +1,9 @@
 // Contributions that arrive after their round was closed, where they count (sync.late = "count").
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <string>
+
 #include "tests/launch/hosted_case.h"
 
 namespace thinwire::launch {
@@ -8,24 +11,32 @@ namespace {
 
 class HostedLate : public HostedCase {
  protected:
-  // Of two members, and of a third that is too late for a round of theirs, but not for the next.
-  static constexpr double kRowSeconds = 0.03;
-  static constexpr double kSlowRowSeconds = 0.06;
+  static constexpr double kRowSeconds = 0.03;  // time for a member to join
+  static constexpr uint64_t kLate = 2;         // the round for which a member is too late
 
-  // Three members, of whom two suffice, and a fourth that comes later; the number of contributions
-  // that counted late.
-  size_t run_with(const char* late) {
-    EXPECT_TRUE(prepare(42, kHasty, 3, {"sync.quorum=0.6", std::string("sync.late=") + late}))
-        << why_not_;
+  // Three members, of whom two suffice, and a fourth that comes later. The coordinator hears of one
+  // member's contribution to a round once that is closed, and, if such contributions count, of
+  // nobody's to later rounds before that. Returns how many have counted late.
+  size_t run_with(const std::string& late) {
+    EXPECT_TRUE(prepare(42, kHasty, 3, {"sync.quorum=0.6", "sync.late=" + late})) << why_not_;
     options_ = membership::options_of(recipe_.sync);
     options_.snapshot_every = 5;
+    std::atomic<bool> heard = late == "drop";
     HostedRun run(recipe_, folder_, options_);
     run.pace(kRowSeconds);
-    for (const int number : {0, 1}) run.start(number);
-    run.pace(kSlowRowSeconds);
-    run.start(2);
-    run.wait_until([](const membership::State& state) { return state.next_round > 4; });
-    run.pace(kRowSeconds);
+    for (const int number : {0, 1}) {
+      run.start_withholding(number, [&heard](const membership::Offer& offer) {
+        return offer.round <= kLate || heard;
+      });
+    }
+    run.start_withholding(2, [&](const membership::Offer& offer) {
+      if (offer.round < kLate) return true;
+      if (offer.round > kLate) return heard.load();
+      if (!run.is_closed(kLate)) return false;
+      heard = true;
+      return true;
+    });
+    run.wait_until([](const membership::State& state) { return state.next_round > kLate + 2; });
     run.start(3);
     expect_agreement(run, {0, 1, 2, 3});
     return run.counted_late();

@@ -204,6 +204,15 @@ void HostedRun::start_forging(int number, ForgingCourier::Forge forge) {
   start(number, std::move(member));
 }
 
+void HostedRun::start_withholding(int number, WithholdingCourier::Passes passes) {
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  member->courier = std::make_unique<WithholdingCourier>(
+      network_.connect(transport::participant_name(member->signer->key())), kRun,
+      std::move(passes));
+  start(number, std::move(member));
+}
+
 void HostedRun::start(int number, std::unique_ptr<Participant> member) {
   member::MemberOptions options{resolved_, initial_state_.founding, 0, &member->stop, {}};
   options.recipe.train.init.clear();  // as in received recipes
@@ -274,6 +283,11 @@ void HostedRun::wait_until_caught_up(int member) {
     const uint64_t phase_since = state.members[static_cast<size_t>(member)].phase_since;
     return host_->reports()[member].position >= std::max(state.last_closing, phase_since);
   });
+}
+
+bool HostedRun::is_closed(uint64_t round) {
+  const std::lock_guard lock(mutex_);
+  return round < state_.next_round && state_.opening(round) == nullptr;
 }
 
 int HostedRun::id_of(int number) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/launch/forging_courier.h"
+#include "tests/launch/withholding_courier.h"
 #include "thinwire/base/commit.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
@@ -47,6 +48,8 @@ class HostedRun {
   void start_dying(int number, int last_request);
   // Likewise, and offers something else than what it computed.
   void start_forging(int number, ForgingCourier::Forge forge);
+  // Likewise, and the coordinator hears only of those of its offers for which passes() is true.
+  void start_withholding(int number, WithholdingCourier::Passes passes);
   // Members that start from here on stop before they have completed more than so many steps, until
   // release().
   void hold_at(int64_t step);
@@ -65,6 +68,7 @@ class HostedRun {
   void wait_until(const std::function<bool(const membership::State&)>& wanted);
   // Returns when the member with this id has reported that it is where the next round begins.
   void wait_until_caught_up(int member);
+  bool is_closed(uint64_t round);
   // The member's id in the ledger, once it has one.
   int id_of(int number);
   // How often a replica has had to start over.
