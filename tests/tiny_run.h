@@ -24,12 +24,16 @@ inline fs::path test_folder(const fs::path& root = testing::TempDir()) {
   return folder;
 }
 
+inline std::vector<std::string> few_words() {
+  return {"thin", "wires", "carry", "small", "payloads", "far"};
+}
+
 // Sentences with a pattern to learn, as byte tokens, with validation sets "validation" and "other".
-inline fs::path prepare_tiny_corpus(const fs::path& folder, int lines = 900) {
+inline fs::path prepare_tiny_corpus(const fs::path& folder, int lines = 900,
+                                    const std::vector<std::string>& words = few_words()) {
   std::string text;
   std::string other;
   Rng rng(1, 1);
-  const std::vector<std::string> words = {"thin", "wires", "carry", "small", "payloads", "far"};
   for (int line = 0; line < lines; ++line) {
     for (int word = 0; word < 6; ++word) text += words[rng.below(words.size())] + ' ';
     text += '\n';

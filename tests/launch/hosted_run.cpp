@@ -101,6 +101,14 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
     }
     changed_.notify_all();
   };
+  hooks.is_auditor = [this](const PublicKey& key) {
+    const std::lock_guard lock(mutex_);
+    return auditors_.contains(key);
+  };
+  hooks.message = [this](const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    messages_.push_back(text);
+  };
   hooks.loss = [this](const membership::Loss& loss) {
     const std::lock_guard lock(mutex_);
     losses_.push_back(loss);
@@ -213,8 +221,43 @@ void HostedRun::start_withholding(int number, WithholdingCourier::Passes passes)
   start(number, std::move(member));
 }
 
+void HostedRun::start_straying(int number) {
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member::MemberOptions options = options_of(number, *member);
+  options.recipe.run.seed += 1;  // of the order of the rows
+  start(std::move(options), number, std::move(member));
+}
+
+void HostedRun::admit_auditor(int number) {
+  const std::lock_guard lock(mutex_);
+  auditors_.insert(signer_of(static_cast<uint8_t>(number))->key());
+}
+
+void HostedRun::start_auditor(int number) {
+  members_.erase(number);  // its connection of before
+  auto auditor = std::make_unique<Participant>();
+  auditor->signer = signer_of(static_cast<uint8_t>(number));
+  auditor->courier = std::make_unique<ListeningCourier>(
+      network_.connect(transport::participant_name(auditor->signer->key())), kRun,
+      [this](const membership::Audit& audit) {
+        const std::lock_guard lock(mutex_);
+        audits_.push_back(audit);
+        changed_.notify_all();
+      });
+  member::MemberOptions options = options_of(number, *auditor);
+  options.audits = true;
+  start(std::move(options), number, std::move(auditor));
+}
+
 void HostedRun::start(int number, std::unique_ptr<Participant> member) {
-  member::MemberOptions options{resolved_, initial_state_.founding, 0, &member->stop, {}};
+  member::MemberOptions options = options_of(number, *member);
+  start(std::move(options), number, std::move(member));
+}
+
+member::MemberOptions HostedRun::options_of(int number, Participant& member) {
+  member::MemberOptions options{resolved_, initial_state_.founding, 0, &member.stop, {}};
   options.recipe.train.init.clear();  // as in received recipes
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
@@ -222,10 +265,15 @@ void HostedRun::start(int number, std::unique_ptr<Participant> member) {
     if (text.starts_with("starts over")) ++fresh_starts_;
   };
   options.hooks.activity = [this, step = held_at_,
-                            own = member.get()](const member::Activity& activity) {
+                            own = &member](const member::Activity& activity) {
     if (activity.kind == member::ActivityKind::kFetching) ++snapshots_fetched_;
     if (step) wait_if_held(activity, *step, own->stop);
   };
+  return options;
+}
+
+void HostedRun::start(member::MemberOptions options, int number,
+                      std::unique_ptr<Participant> member) {
   member->thread = std::thread([own = member.get(), options = std::move(options)] {
     try {
       own->result = member::run_member(*own->courier, *own->signer, options);
@@ -310,6 +358,16 @@ void HostedRun::lose_payloads() {
                    [&dropped](const Result<void>&) { dropped.set_value(); });
     dropped.get_future().wait();
   }
+}
+
+std::vector<membership::Audit> HostedRun::audits() {
+  const std::lock_guard lock(mutex_);
+  return audits_;
+}
+
+std::vector<std::string> HostedRun::messages() {
+  const std::lock_guard lock(mutex_);
+  return messages_;
 }
 
 std::vector<membership::Loss> HostedRun::losses() {

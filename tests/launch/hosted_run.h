@@ -10,11 +10,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/launch/forging_courier.h"
+#include "tests/launch/listening_courier.h"
 #include "tests/launch/withholding_courier.h"
 #include "thinwire/base/commit.h"
 #include "thinwire/base/file.h"
@@ -50,6 +52,12 @@ class HostedRun {
   void start_forging(int number, ForgingCourier::Forge forge);
   // Likewise, and the coordinator hears only of those of its offers for which passes() is true.
   void start_withholding(int number, WithholdingCourier::Passes passes);
+  // Likewise, and trains on other rows than those that it is assigned.
+  void start_straying(int number);
+  // Starts an auditor, which is no member; the coordinator believes those that admit_auditor() was
+  // called for.
+  void start_auditor(int number);
+  void admit_auditor(int number);
   // Members that start from here on stop before they have completed more than so many steps, until
   // release().
   void hold_at(int64_t step);
@@ -79,6 +87,10 @@ class HostedRun {
   int snapshots_fetched() const { return snapshots_fetched_; }
   // How many contributions have counted in a later round than their own.
   size_t counted_late();
+  // What auditors have found.
+  std::vector<membership::Audit> audits();
+  // What the coordinator has said to its user.
+  std::vector<std::string> messages();
   // What members have reported of their losses.
   std::vector<membership::Loss> losses();
   // The most members that any round so far opened with, and the newest snapshot.
@@ -103,6 +115,8 @@ class HostedRun {
   };
 
   void start(int number, std::unique_ptr<Participant> member);
+  void start(member::MemberOptions options, int number, std::unique_ptr<Participant> member);
+  member::MemberOptions options_of(int number, Participant& member);
   void wait_if_held(const member::Activity& activity, int64_t step, const std::atomic<bool>& stop);
   std::string description() const;
   void run_network();
@@ -129,6 +143,9 @@ class HostedRun {
   std::vector<Contribution> committed_;
   size_t counted_late_ = 0;
   std::vector<membership::Loss> losses_;
+  std::vector<membership::Audit> audits_;
+  std::vector<std::string> messages_;
+  std::set<PublicKey> auditors_;
   std::optional<int64_t> held_at_;
   double row_seconds_ = 0;
   std::atomic<bool> stop_host_ = false;

@@ -45,7 +45,9 @@ std::vector<Message> all_messages() {
           Lacking{hash_of("payload")},
           Loss{3, 40, "validation", 2.25, 4096},
           Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}},
-          Sum{6, 9, hash_of("contributions"), WireType::kFp4, 1.5f, hash_of("sum"), 4096}};
+          Sum{6, 9, hash_of("contributions"), WireType::kFp4, 1.5f, hash_of("sum"), 4096},
+          Audit{3, 6, 9, -0.25, std::nullopt},
+          Audit{3, 6, 9, 0.75, 0.001}};
 }
 
 Bytes encode(const Message& message) {
@@ -161,9 +163,11 @@ TEST(Statement, OnlyCoordinatorsAskRefuseAccuseAndSum) {
     coordinators.push_back(is_from_coordinator(message));
     senders.push_back(sender(message));
   }
-  EXPECT_THAT(coordinators, testing::ElementsAre(false, false, false, false, false, false, true,
-                                                 true, true, true, false, false, false, true));
-  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3, -1));
+  EXPECT_THAT(coordinators,
+              testing::ElementsAre(false, false, false, false, false, false, true, true, true, true,
+                                   false, false, false, true, false, false));
+  EXPECT_THAT(senders,
+              testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3, -1, -1, -1));
 }
 
 TEST(StatementNumbers, Ascend) {

@@ -38,9 +38,12 @@ namespace thinwire::member {
 
 class CommittedCommunicator final : public transport::Communicator {
  public:
-  // `id`: this member's. `first_round`: the ledger's first round that this replica computes.
-  // `late`: as sync.late. Both references must outlive it. Time-outs are ignored: it waits for the
-  // ledger as long as the replica lives.
+  // The id of one that is no member, and follows.
+  static constexpr int kNoMember = (1 << 20) - 1;
+
+  // `id`: this member's, or kNoMember. `first_round`: the ledger's first round that this replica
+  // computes. `late`: as sync.late. Both references must outlive it. Time-outs are ignored: it
+  // waits for the ledger as long as the replica lives.
   CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id,
                         uint64_t first_round, config::LateContributions late)
       : follower_(follower),
@@ -76,7 +79,7 @@ class CommittedCommunicator final : public transport::Communicator {
   transport::TrafficCount traffic() const override { return traffic_; }
 
  private:
-  static constexpr int kMaxMembers = 1 << 20;
+  static constexpr int kMaxMembers = kNoMember + 1;
 
   struct Operation {
     uint64_t round = 0;  // of the ledger

@@ -52,7 +52,8 @@ Result<StartState> Follower::Impl::wait_start_state() {
   Lock lock(mutex_);
   while (!refused_ && !can_start()) {
     if (stopped()) return over();
-    if (checkpoint_ && has_read_all() && own() != nullptr && !takes_checkpoint()) {
+    const bool is_known = settings_.audits || own() != nullptr;
+    if (checkpoint_ && has_read_all() && is_known && !takes_checkpoint()) {
       checkpoint_.reset();  // without a position, the coordinator assigns it a snapshot
       send_soon();
     }
@@ -61,7 +62,7 @@ Result<StartState> Follower::Impl::wait_start_state() {
   if (refused_) return fail(FailureKind::kRefused, *refused_);
   starts_over_.reset();
   if (takes_checkpoint()) return StartState{checkpoint_->closed.sequence, true, {}, {}};
-  const uint64_t sequence = *own()->snapshot;
+  const uint64_t sequence = *start_snapshot();
   const membership::State& state = view_.state();
   const membership::HeldSnapshot& held = state.snapshots.at(sequence);
   StartState start{sequence, false, {held.content, held.bytes}, {}};
@@ -75,9 +76,17 @@ Result<StartState> Follower::Impl::wait_start_state() {
   return start;
 }
 
+std::optional<uint64_t> Follower::Impl::start_snapshot() const {
+  const membership::State& state = view_.state();
+  if (!settings_.audits) return own() == nullptr ? std::nullopt : own()->snapshot;
+  if (state.snapshots.empty()) return std::nullopt;
+  return state.snapshots.rbegin()->first;
+}
+
 // Whether the ledger has this member, and says what it starts from.
 bool Follower::Impl::can_start() const {
   const membership::Member* member = own();
+  if (settings_.audits) return has_read_all() && (takes_checkpoint() || start_snapshot());
   if (!has_read_all() || member == nullptr) return false;
   if (is_gone(member->phase) || member->phase == Phase::kWaiting) return false;
   if (takes_checkpoint()) return true;
@@ -93,6 +102,10 @@ bool Follower::Impl::takes_checkpoint() const {
 bool Follower::Impl::is_obsolete(const StartState& start) const {
   if (starts_over_) return true;
   const membership::Member* member = own();
+  if (settings_.audits) {
+    return start.checkpoint ? !takes_checkpoint()
+                            : !view_.state().snapshots.contains(start.sequence);
+  }
   if (start.checkpoint) return member == nullptr || !takes_checkpoint();
   return member == nullptr || (member->snapshot && *member->snapshot != start.sequence);
 }
@@ -100,7 +113,7 @@ bool Follower::Impl::is_obsolete(const StartState& start) const {
 bool Follower::Impl::begin(const StartState& start, int64_t completed) {
   const std::lock_guard lock(mutex_);
   if (is_obsolete(start)) return false;
-  started_by_ = own()->phase_since;
+  started_by_ = settings_.audits ? start.sequence : own()->phase_since;
   has_replica_ = true;
   given_up_ = false;
   replica_ = view_.position(start.sequence);
@@ -112,6 +125,7 @@ bool Follower::Impl::begin(const StartState& start, int64_t completed) {
   checkpoint_.reset();
   digest_.reset();
   digest_steps_ = -1;
+  digests_.clear();
   loss_sum_ = 0;
   loss_tokens_ = 0;
   snapshot_asked_ = false;
@@ -270,7 +284,7 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
   if (found.sum.format == format &&
       std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor) &&
       found.sum.bytes == serve::summed(commit).front().bytes) {
-    sum = fetch_sum(found);
+    sum = fetch(found.id(), found.holder, transport::Priority::kRound);
   }
   lock.lock();
   early_.erase(found.id());
@@ -278,15 +292,17 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
   return sum;
 }
 
-Result<std::shared_ptr<const Bytes>> Follower::Impl::fetch_sum(const SumSaid& said) {
+Result<std::shared_ptr<const Bytes>> Follower::Impl::fetch(const transport::BlobId& id,
+                                                           const std::string& holder,
+                                                           transport::Priority priority) {
   bool lost = false;
-  auto sum = fetcher_.wait(said.id(), {said.holder}, transport::Priority::kRound, [&] {
+  auto blob = fetcher_.wait(id, {holder}, priority, [&] {
     const std::lock_guard lock(mutex_);
-    lost = fetcher_.lacks(said.id());
+    lost = fetcher_.lacks(id);
     return lost || ended();
   });
-  if (!sum && lost) return nullptr;
-  return sum;
+  if (!blob && lost) return nullptr;
+  return blob;
 }
 
 void Follower::Impl::pause_for(double seconds) {
@@ -306,11 +322,11 @@ void Follower::Impl::completed(int64_t steps) {
     const membership::Member* member = own();
     const bool trains = member != nullptr && member->phase == Phase::kActive;
     if (!trains) send_soon();
-    activity = {trains ? ActivityKind::kTraining : ActivityKind::kCatchingUp,
-                view_.state().next_round,
-                steps,
-                {},
-                trains ? "trains" : "catches up"};
+    activity = {ActivityKind::kCatchingUp, view_.state().next_round, steps, {}, "catches up"};
+    if (trains) activity = {ActivityKind::kTraining, activity.round, steps, {}, "trains"};
+    if (settings_.audits) {
+      activity = {ActivityKind::kAuditing, activity.round, steps, {}, "follows the run"};
+    }
   }
   show(activity);
 }
@@ -320,6 +336,11 @@ void Follower::Impl::digest(int64_t steps, uint64_t digest) {
   if (!plan_.ends_after(static_cast<uint64_t>(steps))) return;
   digest_ = {plan_.round_of(static_cast<uint64_t>(steps) - 1), digest};
   digest_steps_ = steps;
+  if (settings_.audits) {
+    digests_[digest_->round] = digest;
+    if (digests_.size() > membership::State::kDigestsKept) digests_.erase(digests_.begin());
+    follow_as_auditor();
+  }
   send_soon();
 }
 
@@ -344,6 +365,7 @@ std::optional<membership::Position> Follower::Impl::position() {
 // Acts on what the last record says about this member.
 void Follower::Impl::follow_own_phase() {
   const membership::Member* member = own();
+  if (settings_.audits) return follow_as_auditor();
   if (member == nullptr) return;
   if (member->phase == Phase::kExcluded) refused_ = "it is excluded after too many offences";
   if (has_replica_ && member->phase == Phase::kCatchingUp && member->snapshot &&
@@ -351,6 +373,10 @@ void Follower::Impl::follow_own_phase() {
     starts_over_ = fmt::format("the coordinator assigned it snapshot {}", *member->snapshot);
   }
   if (refused_ && !starts_over_) starts_over_ = refused_;
+  start_over_if_reopened();
+}
+
+void Follower::Impl::start_over_if_reopened() {
   if (has_replica_ && view_.reopened() && *view_.reopened() < handed_out_) {
     starts_over_ = fmt::format("round {} was reopened with different members", *view_.reopened());
   }

@@ -21,6 +21,7 @@
 #include "thinwire/config/sync_section.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/place.h"
+#include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/serve/committed_sum.h"
@@ -38,6 +39,9 @@ struct FollowerSettings {
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
   config::LateContributions late = config::LateContributions::kDrop;  // sync.late
   std::optional<serve::SumRule> sums = {};  // that the coordinator forms (serve::sum_rule)
+  // It follows the run without being a member, from the newest snapshot on, and says nothing but
+  // what it audits (docs/audits.md).
+  bool audits = false;
 };
 
 // What a replica starts from: this member's checkpoint, or a snapshot.
@@ -131,6 +135,13 @@ class Follower {
   bool wants_snapshot(int64_t steps) const;
   // Stores the snapshot, and announces it until the ledger lists it.
   void store_snapshot(int64_t steps, Bytes content);
+
+  // --- for audits
+  // The end of a round; nothing while it is not closed.
+  std::optional<membership::Closing> closing(uint64_t round) const;
+  // The payload of a contribution; null if nobody has it any more.
+  Result<std::shared_ptr<const Bytes>> payload(const Contribution& contribution);
+  void report(const membership::Audit& audit);
 
  private:
   class Impl;

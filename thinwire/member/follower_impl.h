@@ -59,6 +59,11 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void store_snapshot(int64_t steps, Bytes content);
   void announce_leaving(double seconds);
 
+  // --- auditing (auditing.cpp)
+  std::optional<membership::Closing> closing(uint64_t round) const;
+  Result<std::shared_ptr<const Bytes>> payload(const Contribution& contribution);
+  void report(const membership::Audit& audit);
+
   bool stopped() const { return settings_.stop != nullptr && *settings_.stop; }
 
   mutable std::mutex mutex_;
@@ -100,8 +105,12 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool has_read_all() const { return end_ && read_ >= *end_; }
   bool takes_checkpoint() const;
   bool can_start() const;
+  // The snapshot that a replica may start from at present.
+  std::optional<uint64_t> start_snapshot() const;
   std::optional<membership::Position> position();
   void follow_own_phase();
+  void start_over_if_reopened();
+  void follow_as_auditor();
   // Whether what this member offers for an operation may still count, as far as it has read.
   bool may_count(uint64_t round, uint32_t fragment) const;
   void drop_spent_offers();
@@ -134,7 +143,9 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   }
   // Whether it trains and the worker has begun this round.
   bool has_begun(uint64_t round) const;
-  Result<std::shared_ptr<const Bytes>> fetch_sum(const SumSaid& said);
+  // Null if nobody has it.
+  Result<std::shared_ptr<const Bytes>> fetch(const transport::BlobId& id, const std::string& holder,
+                                             transport::Priority priority);
   void read_ledger();
   void ask_for_end();
   void stop_sending();
@@ -165,7 +176,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   uint64_t handed_out_ = 0;  // the round after the last one given to the worker
   std::optional<membership::AgreedDigest> digest_;  // after the last round that ended
   int64_t digest_steps_ = -1;
-  double loss_sum_ = 0;  // of training in this round
+  std::map<uint64_t, uint64_t> digests_;  // of an auditor, by round: the last State::kDigestsKept
+  double loss_sum_ = 0;                   // of training in this round
   int64_t loss_tokens_ = 0;
   bool snapshot_asked_ = false;
   std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet

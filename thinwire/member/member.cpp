@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <set>
 #include <string>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/member/auditor.h"
 #include "thinwire/member/blob_fetcher.h"
 #include "thinwire/member/committed_communicator.h"
 #include "thinwire/member/follower.h"
@@ -63,7 +65,9 @@ class Membership {
         plan_(recipe_, layout_.specs()),
         fetcher_(courier, 1),
         courier_(courier),
-        signer_(signer) {}
+        signer_(signer) {
+    if (options_.audits) check_audited(audited_run());
+  }
 
   MemberResult take_part() {
     if (folder_.finished()) {
@@ -78,7 +82,7 @@ class Membership {
         courier_, signer_, plan_,
         {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
          options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late,
-         serve::sum_rule(recipe_)});
+         serve::sum_rule(recipe_), options_.audits});
     if (own) checkpoint_ = std::move(own->reader);
     try {
       MemberResult result = live(follower);
@@ -96,6 +100,10 @@ class Membership {
     train::resolve(recipe, vocabulary);
     check_hosted(recipe);
     return recipe;
+  }
+
+  AuditedRun audited_run() const {
+    return {recipe_, layout_, plan_, corpus_.rows, options_.founding.run};
   }
 
   // One replica after another, until one has finished the run.
@@ -228,8 +236,13 @@ class Membership {
          recipe_.train.batch * recipe_.train.sequence, train::origin_files(recipe_, "")});
     MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
-    CommittedCommunicator communicator(follower, plan_, follower.id(), first_round(replica),
+    const int id = options_.audits ? CommittedCommunicator::kNoMember : follower.id();
+    CommittedCommunicator communicator(follower, plan_, id, first_round(replica),
                                        recipe_.sync.late);
+    std::optional<Auditor> auditor;
+    if (options_.audits) {
+      auditor.emplace(audited_run(), follower, auditor_seed_, options_.hooks.message);
+    }
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
       return ledger_rounds(run, follower, communicator, plan_,
@@ -256,7 +269,8 @@ class Membership {
                                     {},
                                     MemberSink::kOnlyWorker,
                                     reference_,
-                                    method::RunKind::kHosted};
+                                    method::RunKind::kHosted,
+                                    auditor ? &*auditor : nullptr};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();
@@ -290,6 +304,7 @@ class Membership {
   BlobFetcher fetcher_;
   transport::Courier& courier_;
   const Signer& signer_;
+  const uint64_t auditor_seed_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
   std::shared_ptr<const train::Reference> reference_;         // null unless preferences are learnt
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;                                     // steps, when a replica last stopped

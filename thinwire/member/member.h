@@ -31,7 +31,8 @@ enum class ActivityKind : uint8_t {
   kFetching,    // fetches a snapshot
   kCatchingUp,  // follows past rounds
   kTraining,
-  kWaiting,  // for others, or for a round to open
+  kWaiting,   // for others, or for a round to open
+  kAuditing,  // follows the run and compares what members send with their rows' gradients
 };
 
 struct Activity {
@@ -46,7 +47,7 @@ struct Activity {
 struct MemberHooks {
   // Called whenever it changes.
   std::function<void(const Activity& activity)> activity;
-  // A message for the user: it was refused, it starts over.
+  // A message for the user: it was refused, it starts over, it has audited so much.
   std::function<void(const std::string& text)> message;
 };
 
@@ -59,6 +60,9 @@ struct MemberOptions {
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
   double row_seconds = 0;  // minimum time per row; 0: as fast as possible
+  // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing
+  // is sent but what it finds.
+  bool audits = false;
 };
 
 enum class MemberOutcome : uint8_t {

@@ -188,6 +188,7 @@ void Follower::Impl::answer(const Message& message) {
   if (const auto* refuse = std::get_if<membership::Refuse>(&message)) {
     if (refuse->key != signer_.key()) return;
     if (!own_id()) refused_ = refuse->why;
+    if (settings_.audits) follow_as_auditor();
     changed_.notify_all();
     lock.unlock();
     if (settings_.hooks.message) settings_.hooks.message("the coordinator refused: " + refuse->why);

@@ -19,6 +19,11 @@ using membership::Message;
 constexpr uint64_t kMaxKeptBytes = 64 << 20;
 constexpr size_t kMaxLacking = 32;  // reported at a time
 
+bool is_for_coordinators(const Message& message) {
+  return std::holds_alternative<membership::Announcement>(message) ||
+         std::holds_alternative<membership::Audit>(message);
+}
+
 membership::Options times_of(double timeout_s) {
   membership::Options options;
   options.timeout_s = timeout_s;
@@ -128,6 +133,7 @@ double Follower::Impl::idle_s() const {
 // Everything that the coordinator should know and may not have received.
 std::vector<Message> Follower::Impl::repeated() {
   std::vector<Message> messages;
+  if (settings_.audits) return messages;
   const membership::Member* member = own();
   if (member == nullptr || is_gone(member->phase)) {
     messages.emplace_back(
@@ -155,8 +161,7 @@ void Follower::Impl::send(const std::vector<Message>& messages) {
   const std::lock_guard lock(sending_);
   for (const Message& message : messages) {
     courier_.publish(
-        std::holds_alternative<membership::Announcement>(message) ? serve::kAnnouncementsTopic
-                                                                  : serve::kMembersTopic,
+        is_for_coordinators(message) ? serve::kAnnouncementsTopic : serve::kMembersTopic,
         membership::encode_statement(
             {settings_.founding.run, signer_.key(), numbers_.next(), message}, signer_));
   }

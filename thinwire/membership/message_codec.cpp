@@ -143,6 +143,16 @@ void fields(Io& io, Sum& sum) {
 }
 
 template <typename Io>
+void fields(Io& io, Audit& audit) {
+  member_field(io, audit.member);
+  io.field(audit.round);
+  io.field(audit.fragment);
+  io.field(audit.effect);
+  io.require(std::isfinite(audit.effect), "an effect is not a number");
+  if (io.present(audit.error)) amount_field(io, *audit.error);
+}
+
+template <typename Io>
 void fields(Io& io, Statement& statement) {
   io.field(statement.run);
   io.field(statement.author.bytes);

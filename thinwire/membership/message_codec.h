@@ -19,11 +19,11 @@
 
 namespace thinwire::membership {
 
-// Members send the first six, Loss and Announcement, members and coordinators Lacking, coordinators
-// the others.
+// Members send the first six, Loss and Announcement, members and coordinators Lacking, auditors
+// Audit, coordinators the others.
 using Message =
     std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply, Misconduct,
-                 AskRecords, AskSnapshot, Refuse, Lacking, Loss, Announcement, Sum>;
+                 AskRecords, AskSnapshot, Refuse, Lacking, Loss, Announcement, Sum, Audit>;
 
 struct Statement {
   uint64_t run = 0;
@@ -43,7 +43,8 @@ Result<Statement> decode_statement(std::span<const uint8_t> bytes, uint64_t run,
 // Whether only coordinators may send this.
 bool is_from_coordinator(const Message& message);
 // The member that it claims to be from; -1 for a JoinRequest, which names a key, for Lacking, and
-// for messages from coordinators. The receiver compares that member's key with the author's.
+// for messages from auditors and coordinators. The receiver compares that member's key with the
+// author's.
 int sender(const Message& message);
 
 // The number of an author's next statement. Numbers start at the microseconds since 1970, so they

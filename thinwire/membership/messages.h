@@ -97,6 +97,17 @@ struct Sum {
   bool operator==(const Sum&) const = default;
 };
 
+// --- from auditors, whom the run's owner admits; they are not members
+
+// What an auditor found of a contribution that was committed (docs/audits.md).
+struct Audit {
+  int member = 0;  // whose contribution it is
+  uint64_t round = 0;
+  uint32_t fragment = 0;
+  double effect = 0;            // finite
+  std::optional<double> error;  // finite, at least 0; only where it could be recomputed
+};
+
 // --- from the store
 
 // These bytes are stored safely, and may count.

@@ -15,6 +15,7 @@
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
+#include "thinwire/serve/audit_board.h"
 #include "thinwire/serve/host_inbox.h"
 #include "thinwire/serve/latest_reports.h"
 #include "thinwire/serve/ledger_reading.h"
@@ -135,6 +136,8 @@ class CoordinatorHost::Impl {
     if (const auto sum = sums_.take(stored)) send(*sum);
   }
   bool is_admissible(const membership::Statement& statement);
+  bool is_auditors(const membership::Statement& statement);
+  void take(const membership::Audit& audit);
   void note(const Message& message);
   void note(const Offer& offer);
   void carry_out(const std::vector<Verdict>& verdicts);
@@ -156,6 +159,7 @@ class CoordinatorHost::Impl {
   const uint64_t overlap_;
   const membership::RunPlan& plan_;
   PayloadFilter filter_;
+  AuditBoard audits_;
   membership::Coordinator coordinator_;
   membership::ReplayWindow received_;
   membership::StatementNumbers numbers_;
@@ -254,6 +258,8 @@ void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
   note(statement->message);
   const auto* loss = std::get_if<membership::Loss>(&statement->message);
   if (loss != nullptr && options_.hooks.loss) options_.hooks.loss(*loss);
+  const auto* audit = std::get_if<membership::Audit>(&statement->message);
+  if (audit != nullptr) take(*audit);
   std::visit(
       [this](auto& one) {
         using Kind = std::decay_t<decltype(one)>;
@@ -276,6 +282,7 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
     return std::holds_alternative<membership::Misconduct>(statement.message) && state.founding &&
            std::ranges::binary_search(state.founding->coordinators, statement.author);
   }
+  if (std::holds_alternative<membership::Audit>(statement.message)) return is_auditors(statement);
   if (const auto* join = std::get_if<membership::JoinRequest>(&statement.message)) {
     if (join->key != statement.author) return false;
     const std::string why =
@@ -285,6 +292,31 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
   }
   const int member = membership::sender(statement.message);
   return state.knows(member) && state.members[static_cast<size_t>(member)].key == statement.author;
+}
+
+bool CoordinatorHost::Impl::is_auditors(const membership::Statement& statement) {
+  const bool is_auditor = options_.hooks.is_auditor && options_.hooks.is_auditor(statement.author);
+  if (!is_auditor) {
+    act(membership::Refuse{statement.author,
+                           "its key is not an auditor's: only those who enrolled "
+                           "with an auditor's token may audit"});
+  }
+  return is_auditor &&
+         coordinator_.state().knows(std::get<membership::Audit>(statement.message).member);
+}
+
+void CoordinatorHost::Impl::take(const membership::Audit& audit) {
+  const std::string why = audits_.take(audit);
+  {
+    const auto [audits, effect] = audits_.of(audit.member);
+    const std::lock_guard lock(mutex_);
+    reports_.audited(audit.member, audits, effect);
+  }
+  if (why.empty()) return;
+  inputs_.emplace_back(membership::Misconduct{audit.member, why});
+  notify(fmt::format("member {} does not compute what it is assigned: {}", audit.member, why));
+  send(
+      membership::Refuse{coordinator_.state().members[static_cast<size_t>(audit.member)].key, why});
 }
 
 void CoordinatorHost::Impl::note(const Message& message) {

@@ -43,6 +43,9 @@ struct HostHooks {
   // The reason why the owner of a key may not become a member, shown to users; empty: it may. Also
   // called for members that return.
   std::function<std::string(const PublicKey& key)> refuse;
+  // Whether the owner of a key audits the run, so that what it finds is believed (audit_board.h).
+  // Empty: nobody does.
+  std::function<bool(const PublicKey& key)> is_auditor;
   // The content of a payload, or why it cannot be applied; empty: nothing is checked. A payload
   // that is refused, by this check or in comparison with the others (payload_filter.h), is an
   // offence of its member.
@@ -80,6 +83,8 @@ struct LatestReport {
   double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
   bool left = false;                // its last message was a LeaveNotice
   std::string refused;  // why its last refused payload does not count; empty: none was refused
+  size_t audits = 0;    // of the last ones, that are compared (audit_board.h)
+  double effect = 0;    // their mean
 };
 
 // tick() and run() belong to one thread; all other functions may be called from any thread.

@@ -57,6 +57,12 @@ void LatestReports::refused(const membership::Offer& offer, const std::string& w
   received_[offer.member].latest.refused = fmt::format("round {}: {}", offer.round, why);
 }
 
+void LatestReports::audited(int member, size_t audits, double effect) {
+  LatestReport& latest = received_[member].latest;
+  latest.audits = audits;
+  latest.effect = effect;
+}
+
 std::map<int, LatestReport> LatestReports::all(double now) const {
   std::map<int, LatestReport> all;
   for (const auto& [member, received] : received_) {

@@ -30,6 +30,9 @@ class LatestReports {
   // The contribution does not count; `why` is shown to users.
   void refused(const membership::Offer& offer, const std::string& why);
 
+  // How many of the member's last contributions were audited, and their mean effect.
+  void audited(int member, size_t audits, double effect);
+
   // By id.
   std::map<int, LatestReport> all(double now) const;
   // As the functions of CoordinatorHost with these names.

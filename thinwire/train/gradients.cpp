@@ -19,6 +19,19 @@ std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor:
 
 }  // namespace
 
+double counted_a_row(const data::Rows& rows, const Round& round) {
+  if (!rows.weighted()) return 0;
+  int64_t counted = 0;
+  uint64_t count = 0;
+  for (const RoundMember& member : round.roster) {
+    for (uint64_t row = 0; row < member.rows.count; ++row) {
+      counted += rows.counted(member.rows.first + row);
+    }
+    count += member.rows.count;
+  }
+  return static_cast<double>(counted) / static_cast<double>(count);
+}
+
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
   const int64_t width = step.sequence + 1;
   const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/round.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/rows.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
@@ -28,6 +29,9 @@ struct StepRows {
   double counted_a_row = 0;
   model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
 };
+
+// StepRows::counted_a_row of a round.
+double counted_a_row(const data::Rows& rows, const Round& round);
 
 // Gives the sink the gradients of the sum of the losses that count, divided by the number of rows
 // and counted_a_row, and returns that sum in nats. So a mean of all workers' gradients, weighted by

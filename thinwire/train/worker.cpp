@@ -204,19 +204,6 @@ RunEnd Worker::run() {
   return {steps, true, best_};
 }
 
-double Worker::counted_a_row(const Round& round) const {
-  if (!context_.rows.weighted()) return 0;
-  int64_t counted = 0;
-  uint64_t rows = 0;
-  for (const RoundMember& member : round.roster) {
-    for (uint64_t row = 0; row < member.rows.count; ++row) {
-      counted += context_.rows.counted(member.rows.first + row);
-    }
-    rows += member.rows.count;
-  }
-  return static_cast<double>(counted) / static_cast<double>(rows);
-}
-
 void Worker::compute_gradients(const Round& round, const data::Batch& batch, StepPart& part) {
   const Stopwatch computing;
   if (strategy_->before_step(round)) model_->refresh();
@@ -232,7 +219,7 @@ void Worker::compute_gradients(const Round& round, const data::Batch& batch, Ste
                                         recipe_.train.sequence,
                                         max_rows_,
                                         {batch.weights, batch.begins},
-                                        counted_a_row(round),
+                                        counted_a_row(context_.rows, round),
                                         pair_loss ? &*pair_loss : nullptr},
                                        *model_, *strategy_, round,
                                        [this](int group) { simulated_compute_.completed(group); });
@@ -257,6 +244,7 @@ void Worker::throw_failure(int64_t step, const Failure& failure) const {
 
 bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
   const Round round = rounds_->at(step);
+  show_observer(round);
   const transport::TrafficCount before = communicator_.traffic();
   StepPart part;
   part.members = round.size();
@@ -297,6 +285,13 @@ bool Worker::train_step(int64_t step, const data::Batch& batch, double data_s) {
 
 bool Worker::leads(const Round& round) const {
   return round.roster.front().id == communicator_.rank();
+}
+
+void Worker::show_observer(const Round& round) {
+  if (context_.observer == nullptr || !context_.observer->wants(round)) return;
+  swap_shared();
+  context_.observer->observe(round, *model_);
+  swap_shared();
 }
 
 void Worker::swap_shared() {

@@ -25,6 +25,7 @@
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/relora.h"
+#include "thinwire/train/round_observer.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/train/run_tasks.h"
@@ -67,6 +68,7 @@ struct RunContext {
   std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
   std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
   method::RunKind kind = method::RunKind::kJob;
+  RoundObserver* observer = nullptr;  // of a worker that only follows; may be null
 };
 
 struct RunEnd {
@@ -93,8 +95,6 @@ class Worker {
   // Returns whether the rows of later steps have changed.
   bool train_step(int64_t step, const data::Batch& batch, double data_s);
   [[noreturn]] void throw_failure(int64_t step, const Failure& failure) const;
-  // Predictions that count in a row of the round, the mean over all members' rows.
-  double counted_a_row(const Round& round) const;
   // Adds its results to the part.
   void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
   // Returns false if the run was stopped meanwhile.
@@ -111,6 +111,7 @@ class Worker {
   bool exhausts_patience(int64_t completed);
   // Whether it shows progress and saves the shared state.
   bool leads(const Round& round) const;
+  void show_observer(const Round& round);
   // Swaps the params and the shared weights if they are separate.
   void swap_shared();
   tensor::Arena& shared();

@@ -1,0 +1,205 @@
+#include "thinwire/member/auditor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/method/sync_spec.h"
+#include "thinwire/train/gradients.h"
+
+namespace thinwire::member {
+namespace {
+
+constexpr double kMessageSeconds = 60;  // between messages to the user
+
+// Sums over the tensors of which something was sent.
+struct Products {
+  double sent = 0;        // of squares
+  double difference = 0;  // of squares of assigned - others
+  double both = 0;        // of sent * (assigned - others)
+};
+
+Products products_of(const tensor::Arena& sent, const tensor::Arena& assigned,
+                     const tensor::Arena& others) {
+  Products sums;
+  for (size_t tensor = 0; tensor < sent.layout().size(); ++tensor) {
+    const std::span<const float> s = sent.tensor(tensor);
+    if (std::ranges::all_of(s, [](float value) { return value == 0; })) continue;
+    const std::span<const float> a = assigned.tensor(tensor), o = others.tensor(tensor);
+    for (size_t i = 0; i < s.size(); ++i) {
+      const double difference = double{a[i]} - double{o[i]};
+      sums.sent += double{s[i]} * double{s[i]};
+      sums.difference += difference * difference;
+      sums.both += double{s[i]} * difference;
+    }
+  }
+  return sums;
+}
+
+// |sent - expected| / |expected|.
+double relative_error(const tensor::Arena& sent, const tensor::Arena& expected) {
+  const std::span<const float> s = sent.all(), e = expected.all();
+  double error = 0, length = 0;
+  for (size_t i = 0; i < s.size(); ++i) {
+    const double difference = double{s[i]} - double{e[i]};
+    error += difference * difference;
+    length += double{e[i]} * double{e[i]};
+  }
+  return std::sqrt(error / length);
+}
+
+void append(std::vector<uint64_t>& rows, const RowRange& range) {
+  const size_t before = rows.size();
+  rows.resize(before + range.count);
+  std::iota(rows.begin() + static_cast<ptrdiff_t>(before), rows.end(), range.first);
+}
+
+}  // namespace
+
+void check_audited(const AuditedRun& run) {
+  if (run.rows.pairs()) {
+    throw UsageError(
+        "[data] records must be another than \"preferences\" for audits: what is learnt from pairs "
+        "of answers is not compared");
+  }
+  const config::Recipe& recipe = run.recipe;
+  const auto tensors = run.layout.specs();
+  const bool exchanges_gradients = !method::find_method(recipe.sync.method).local_updates;
+  const auto taken = method::gradient_tensors(method::optimizer_options(recipe), tensors);
+  if (exchanges_gradients &&
+      !std::ranges::equal(taken, tensors, {}, &TensorSpec::shape, &TensorSpec::shape)) {
+    throw UsageError(fmt::format(
+        "[optim] method must be one that takes whole gradients for audits with sync.method = "
+        "\"{}\", got \"{}\", whose members send projections",
+        recipe.sync.method, recipe.optim.method));
+  }
+}
+
+Auditor::Auditor(const AuditedRun& run, Follower& follower, uint64_t seed,
+                 std::function<void(const std::string& text)> message)
+    : run_(run),
+      follower_(follower),
+      message_(std::move(message)),
+      random_(seed, 0),
+      threads_(static_cast<int>(run.recipe.train.threads)),
+      reader_(sync::make_contribution_reader(
+          method::sync_spec(run.recipe, method::RunKind::kHosted), run.layout, threads_)),
+      assigned_(run.layout),
+      others_(run.layout),
+      sent_(run.layout) {}
+
+// Rounds that are closed already are only followed, so that an auditor that is slower than the
+// members stays with them.
+bool Auditor::wants(const Round& round) {
+  settle();
+  const uint64_t number = run_.plan.round_of(round.step);
+  if (audited_ || begun_ == number) return false;
+  begun_ = number;
+  if (follower_.closing(number)) return false;
+  const auto opening = follower_.opening(number);
+  if (!opening || opening->first_step != round.step) return false;
+  std::vector<int> members;
+  for (const membership::Share& share : opening->roster) {
+    if (share.rows.count > 0) members.push_back(share.member);
+  }
+  if (members.size() < 2) return false;
+  audited_.emplace();
+  audited_->opening = *opening;
+  audited_->member = members[random_.below(members.size())];
+  return true;
+}
+
+void Auditor::observe(const Round& round, model::Model& model) {
+  const membership::Opening& opening = audited_->opening;
+  std::vector<uint64_t> assigned, others;
+  for (size_t step = 0; step < opening.steps.size(); ++step) {
+    const Round one = run_.plan.step(opening, run_.id, opening.first_step + step);
+    for (const RoundMember& member : one.roster) {
+      append(member.id == audited_->member ? assigned : others, member.rows);
+    }
+  }
+  audited_->weight = round.member(audited_->member).weight;
+  audited_->rows = assigned.size();
+  if (!reader_->stateless()) assigned = sample(std::move(assigned), kMaxComparedRows);
+  audited_->compared = assigned.size();
+  others = sample(std::move(others), std::min(assigned.size(), kMaxComparedRows));
+  take_gradients(round, model, assigned, assigned_);
+  take_gradients(round, model, others, others_);
+}
+
+void Auditor::take_gradients(const Round& round, model::Model& model,
+                             const std::vector<uint64_t>& rows, tensor::Arena& gradients) const {
+  const data::RowBlock block = run_.rows.read(rows);
+  tensor::WholeGradients sink(gradients);
+  train::accumulate_gradients(model,
+                              {block.tokens,
+                               run_.recipe.train.sequence,
+                               method::rows_per_pass(run_.recipe.train),
+                               {block.weights, block.begins},
+                               train::counted_a_row(run_.rows, round)},
+                              sink);
+}
+
+// At most `count` of them, in their order.
+std::vector<uint64_t> Auditor::sample(std::vector<uint64_t> rows, size_t count) {
+  while (rows.size() > count) {
+    rows.erase(rows.begin() + static_cast<ptrdiff_t>(random_.below(rows.size())));
+  }
+  return rows;
+}
+
+void Auditor::settle() {
+  if (!audited_) return;
+  const auto closing = follower_.closing(audited_->opening.round);
+  if (!closing) return;
+  const Audited audited = *std::exchange(audited_, std::nullopt);
+  for (const Commit& commit : closing->commits) {
+    for (const Contribution& one : commit.contributions) {
+      const bool is_audited = one.member == audited.member && one.round == closing->round;
+      if (is_audited && one.bytes > 0) compare(audited, commit, one);
+    }
+  }
+}
+
+void Auditor::compare(const Audited& audited, const Commit& commit,
+                      const Contribution& contribution) {
+  const auto payload = follower_.payload(contribution);
+  if (!payload || *payload == nullptr) return;
+  const uint32_t fragment = commit.operation.fragment;
+  const auto name = run_.plan.operation_of(contribution.round, fragment);
+  codec::PayloadId id;
+  id.run = run_.id;
+  id.epoch = audited.opening.epoch;
+  id.sender = static_cast<uint32_t>(contribution.member);
+  id.round = name->round;
+  if (!reader_->read(**payload, id, fragment, sent_)) return;  // the coordinator's host decoded it
+  const Products sums = products_of(sent_, assigned_, others_);
+  if (sums.sent == 0 || sums.difference == 0) return;
+  membership::Audit audit;
+  audit.member = audited.member;
+  audit.round = contribution.round;
+  audit.fragment = fragment;
+  audit.effect =
+      sums.both / std::sqrt(sums.sent * sums.difference) *
+      std::sqrt(static_cast<double>(audited.rows) / static_cast<double>(audited.compared));
+  if (reader_->stateless()) {
+    reader_->recompute(audited.weight, assigned_);
+    audit.error = relative_error(sent_, assigned_);
+  }
+  follower_.report(audit);
+  ++audits_;
+  if (!message_ || (since_message_ && since_message_->seconds() < kMessageSeconds)) return;
+  since_message_.emplace();
+  message_(fmt::format("audited {} so far, the last by member {} in round {}",
+                       counted(audits_, "contribution"), audit.member, audit.round));
+}
+
+}  // namespace thinwire::member
