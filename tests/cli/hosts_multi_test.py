@@ -175,6 +175,28 @@ class Doors(HostsCase):
         self.assert_refused(self.join("member2", token=issued), 1, "revoked")
         self.assertIn("revoked", self.keys("list"))
 
+    def test_an_auditor_follows_the_run_without_being_a_member(self):
+        server = self.serve("train.workers=4", "train.steps=2000", "train.batch=32")
+        token = self.keys("issue", "--role", "auditor").strip()
+        auditor = self.join("auditor", "--audit", token=token)
+        for i in range(4):
+            self.join(f"member{i}")
+        auditor.wait_for("audited 1 contribution so far")
+        self.assert_refused(self.join("as_member", token=token), 1, "its key is an auditor's")
+        self.assert_refused(self.join("unadmitted", "--audit"), 1, "its key is not an auditor's")
+        while min(member["audits"] for member in self.status()["members"]) < 3:
+            pass
+        status = self.status()
+        self.assertNotIn("does not compute what it is assigned", server.messages)
+        self.assertEqual(len(status["members"]), 4, "an auditor is no member")
+        for member in status["members"]:
+            self.assertGreater(member["effect"], 0)
+        shown = subprocess.run([BINARY, "status", self.ready["address"], "--token", self.ready["token"]],
+                               capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        self.assertRegex(shown, "offences +audits +effect")
+        auditor.signal(signal.SIGINT)
+        self.assertEqual(auditor.finish(), -signal.SIGINT, auditor.messages)
+
     def test_an_expired_token_admits_nobody(self):
         server = self.serve("train.workers=2", options=("--token-days", "1e-9"))
         self.assert_refused(self.join("member0"), 1, "expired")

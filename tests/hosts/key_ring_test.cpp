@@ -62,16 +62,21 @@ TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
 }
 
 TEST(KeyRing, TheServerKnowsTokensAsNewcomersAndKeysByTheirRole) {
-  const PublicKey token = fresh_key();
-  KeyRing ring = ring_with({.key = token, .role = Role::kObserver, .expires = 5000});
-  const PublicKey key = fresh_key();
-  ASSERT_EQ(ring.enrol(token, key, kNow), "");
-  const auto users = ring.users();
-  ASSERT_EQ(users.size(), 2u);
-  EXPECT_EQ(users[0].role, transport::NatsRole::kNewcomer);
-  EXPECT_EQ(users[0].expires, 5000);
-  EXPECT_EQ(users[1].name, transport::participant_name(key));
-  EXPECT_EQ(users[1].role, transport::NatsRole::kObserver);
+  using transport::NatsRole;
+  for (const auto& [role, expected] : {std::pair(Role::kMember, NatsRole::kMember),
+                                       std::pair(Role::kObserver, NatsRole::kObserver),
+                                       std::pair(Role::kAuditor, NatsRole::kAuditor)}) {
+    const PublicKey token = fresh_key();
+    KeyRing ring = ring_with({.key = token, .role = role, .expires = 5000});
+    const PublicKey key = fresh_key();
+    ASSERT_EQ(ring.enrol(token, key, kNow), "");
+    const auto users = ring.users();
+    ASSERT_EQ(users.size(), 2u);
+    EXPECT_EQ(users[0].role, NatsRole::kNewcomer);
+    EXPECT_EQ(users[0].expires, 5000);
+    EXPECT_EQ(users[1].name, transport::participant_name(key));
+    EXPECT_EQ(users[1].role, expected);
+  }
 }
 
 TEST(KeyRing, ComesBackFromItsFileAndSaysWhenItWasChanged) {

@@ -78,9 +78,9 @@ class HostedAudits : public testing::TestWithParam<Case> {
       for (const double effect : all) sum += effect;
       const double mean = sum / static_cast<double>(all.size());
       for (const double effect : all) squares += (effect - mean) * (effect - mean);
-      std::cout << fmt::format("member {}: {} audits, effect {:.4f}, deviation {:.4f}\n", member,
-                               all.size(), mean,
-                               std::sqrt(squares / static_cast<double>(all.size() - 1)));
+      std::cout << fmt::format(
+          "member {}: {} audits, effect {:.4f}, deviation {:.4f}\n", member, all.size(), mean,
+          std::sqrt(squares / static_cast<double>(std::max<size_t>(all.size(), 2) - 1)));
       means[member] = mean;
     }
     return means;
@@ -153,6 +153,20 @@ TEST_P(HostedAuditors, ThatNobodyAdmittedAreRefused) {
   EXPECT_EQ(refused.outcome, member::MemberOutcome::kRefused);
   EXPECT_THAT(refused.why, HasSubstr("not an auditor's"));
   EXPECT_EQ(run->wait(0).outcome, member::MemberOutcome::kFinished);
+}
+
+TEST_P(HostedAuditors, ThatComputeOtherwiseFindSmallErrors) {
+  const auto run = make(30);
+  run->start_auditor(kAuditor, "bf16");
+  for (int number = 0; number < kMembers; ++number) run->start(number);
+  run->wait(kAuditor);
+  const auto audits = run->audits();
+  ASSERT_GE(audits.size(), 5u);
+  double largest = 0;
+  for (const membership::Audit& audit : audits) largest = std::max(largest, *audit.error);
+  std::cout << fmt::format("errors up to {:.4f} in {} audits\n", largest, audits.size());
+  EXPECT_GT(largest, 0);
+  EXPECT_LT(largest, 0.1);
 }
 
 // It joins late, is stopped, and comes back with its checkpoint.

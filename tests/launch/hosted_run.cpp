@@ -235,7 +235,7 @@ void HostedRun::admit_auditor(int number) {
   auditors_.insert(signer_of(static_cast<uint8_t>(number))->key());
 }
 
-void HostedRun::start_auditor(int number) {
+void HostedRun::start_auditor(int number, const std::string& precision) {
   members_.erase(number);  // its connection of before
   auto auditor = std::make_unique<Participant>();
   auditor->signer = signer_of(static_cast<uint8_t>(number));
@@ -248,6 +248,7 @@ void HostedRun::start_auditor(int number) {
       });
   member::MemberOptions options = options_of(number, *auditor);
   options.audits = true;
+  options.recipe.train.precision = precision;
   start(std::move(options), number, std::move(auditor));
 }
 

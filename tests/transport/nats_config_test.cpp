@@ -56,12 +56,19 @@ TEST(NatsConfig, NewcomersAndObserversMayLess) {
               ElementsAre("$JS.API.DIRECT.GET.r-log-ledger", "$JS.API.STREAM.INFO.r-log-ledger"));
 }
 
+TEST(NatsConfig, AuditorsStoreNothing) {
+  EXPECT_THAT(
+      allowed(NatsRole::kAuditor, "publish"),
+      UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.r-blobs.r.blob.*.*",
+                           "$JS.API.DIRECT.GET.r-log-ledger", "$JS.API.STREAM.INFO.r-log-ledger"));
+}
+
 TEST(NatsConfig, OnlyCoordinatorsHearWhoseConnectionEnded) {
   const json all = json::parse(nats_configuration(settings(), {}, 0))["accounts"];
   const std::string departures = "thinwire.server.departure";
   EXPECT_EQ(all["RUN"]["imports"][0]["to"], departures);
   EXPECT_FALSE(all["SERVER"].contains("users"));
-  for (const NatsRole role : {NatsRole::kMember, NatsRole::kObserver}) {
+  for (const NatsRole role : {NatsRole::kMember, NatsRole::kObserver, NatsRole::kAuditor}) {
     EXPECT_THAT(allowed(role, "subscribe"), testing::Not(testing::Contains(departures)));
   }
   EXPECT_THAT(allowed(NatsRole::kCoordinator, "subscribe"), testing::Contains(departures));

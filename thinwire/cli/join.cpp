@@ -21,6 +21,7 @@ namespace {
 struct JoinArguments {
   MachineArguments machine;
   double row_seconds = 0;
+  bool audits = false;
   double wait_s = config::SyncSection().timeout_s;
 };
 
@@ -31,6 +32,7 @@ void run_join(const JoinArguments& arguments) {
                                                     .overrides = arguments.machine.overrides,
                                                     .memory_bytes = arguments.machine.memory_bytes,
                                                     .row_seconds = arguments.row_seconds,
+                                                    .audits = arguments.audits,
                                                     .stop = &interrupts().any,
                                                     .on_start = [] { catch_interrupts(); }});
   if (result.outcome == hosts::JoinOutcome::kLeft) {
@@ -52,6 +54,8 @@ void add_join(CLI::App& app) {
           "--row-seconds", arguments->row_seconds,
           "Minimum seconds per row of a batch, which leaves the machine time for other work")
       ->check(CLI::NonNegativeNumber);
+  command->add_flag("--audit", arguments->audits,
+                    "Checks what members send instead of training; needs an auditor's token");
   add_wait(*command, arguments->wait_s);
   add_quiet_flag(command);
   command->callback([arguments] { run_join(*arguments); });

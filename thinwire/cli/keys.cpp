@@ -72,7 +72,7 @@ void add_keys(CLI::App& app) {
   auto* issuing = add_action(*command, arguments, "issue",
                              "Issues a token and prints it; it cannot be shown again", issue);
   issuing->add_option("--role", arguments->role, "Role of those who enrol with it (default member)")
-      ->check(one_of({"member", "observer"}));
+      ->check(one_of({"member", "observer", "auditor"}));
   add_number(*issuing, "--days", arguments->days, {0, 36500},
              "Days for which it is valid; 0: without limit");
   issuing->add_flag("--single-use", arguments->single_use, "The token enrols one key only");

@@ -32,17 +32,19 @@ Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::
 void Admission::load() {
   stamp_ = key_ring_stamp(run_folder_);
   ring_ = load_key_ring(run_folder_);
-  std::set<PublicKey> revoked, members;
+  std::set<PublicKey> revoked, members, auditors;
   for (const IssuedToken& token : ring_.tokens) {
     if (token.revoked) revoked.insert(token.key);
   }
   for (const EnrolledKey& key : ring_.keys) {
     if (key.revoked) revoked.insert(key.key);
     if (!key.revoked && key.role == Role::kMember) members.insert(key.key);
+    if (!key.revoked && key.role == Role::kAuditor) auditors.insert(key.key);
   }
   const std::lock_guard lock(mutex_);
   revoked_ = std::move(revoked);
   members_ = std::move(members);
+  auditors_ = std::move(auditors);
 }
 
 bool Admission::update() {
@@ -78,6 +80,11 @@ bool Admission::is_revoked(const PublicKey& key) const {
 bool Admission::is_member(const PublicKey& key) const {
   const std::lock_guard lock(mutex_);
   return members_.contains(key);
+}
+
+bool Admission::is_auditor(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return auditors_.contains(key);
 }
 
 bool Admission::is_known(const PublicKey& key) const {

@@ -39,6 +39,8 @@ class Admission {
   bool is_revoked(const PublicKey& key) const;
   // Any thread. Whether the key is enrolled as a member's and not revoked.
   bool is_member(const PublicKey& key) const;
+  // Any thread. Likewise as an auditor's.
+  bool is_auditor(const PublicKey& key) const;
   // Whether the key is enrolled, or a token's that is valid now.
   bool is_known(const PublicKey& key) const;
 
@@ -53,6 +55,7 @@ class Admission {
   mutable std::mutex mutex_;  // guards what follows
   std::set<PublicKey> revoked_;
   std::set<PublicKey> members_;
+  std::set<PublicKey> auditors_;
 };
 
 }  // namespace thinwire::hosts

@@ -33,9 +33,10 @@ constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;  // for a shard to reach the store
 constexpr size_t kShownOfRun = 8;
 
-fs::path folder_of(const Access& access, const config::Recipe& local) {
+fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
   if (local.given.contains("run.dir")) return local.run.dir;
-  return fs::path("runs") / ("joined-" + access.run.substr(1, kShownOfRun));
+  return fs::path("runs") /
+         ((options.audits ? "audited-" : "joined-") + options.access.run.substr(1, kShownOfRun));
 }
 
 void check_folder(const fs::path& folder) {
@@ -199,9 +200,10 @@ void report_result(MemberConnection& connection, const JoinOptions& options,
 JoinResult join_run(const JoinOptions& options) {
   check_local_overrides(options.overrides);
   const config::Recipe local = method::load_recipe({}, options.overrides);
-  const fs::path folder = folder_of(options.access, local);
+  const fs::path folder = folder_of(options, local);
   check_folder(folder);
-  events::print_message(fmt::format("joins the run at {}", options.access.address()));
+  events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
+                                    options.access.address()));
   MemberConnection connection(options, folder);
   if (options.on_start) options.on_start();
   const RunDescription description =
@@ -217,18 +219,20 @@ JoinResult join_run(const JoinOptions& options) {
   member.founding = description.founding;
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
+  member.audits = options.audits;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
   member.hooks.message = [](const std::string& text) { events::print_message(text); };
   const member::MemberResult result =
       member::run_member(connection.courier(), connection.signer(), std::move(member));
   if (result.outcome == member::MemberOutcome::kRefused) {
-    throw Error("the run refuses this member: " + result.why);
+    throw Error(fmt::format("the run refuses this {}: {}", options.audits ? "auditor" : "member",
+                            result.why));
   }
   if (result.outcome == member::MemberOutcome::kLeft) {
     return {JoinOutcome::kLeft, folder, result.steps, {}};
   }
-  report_result(connection, options, result.summary);
+  if (!options.audits) report_result(connection, options, result.summary);
   return {JoinOutcome::kFinished, folder, result.steps, result.summary};
 }
 

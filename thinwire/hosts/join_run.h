@@ -19,6 +19,7 @@ struct JoinOptions {
   std::vector<std::string> overrides;       // fields that belong to a machine (shared_recipe.h)
   double memory_bytes = 0;                  // most memory that the run may use here; 0: no limit
   double row_seconds = 0;                   // as MemberOptions (member/member.h)
+  bool audits = false;                      // likewise
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // called just before `stop` is first checked
 };
@@ -35,9 +36,10 @@ struct JoinResult {
 // Creates a key, which is stored in run.dir/member/, and enrols it, receives the recipe, the
 // vocabulary and the data, checks this machine, and trains until the run is complete. The same call
 // rejoins the run after any interruption. run.dir is runs/joined-ID by default, where ID is the
-// start of the run's name. Throws UsageError for fields that belong to the run, for a folder that
-// holds something else, and for a run that does not fit this machine; Error if the run cannot be
-// reached or does not admit this member, and for whatever run_member (member/member.h) throws.
+// start of the run's name, and runs/audited-ID for an auditor. Throws UsageError for fields that
+// belong to the run, for a folder that holds something else, and for a run that does not fit this
+// machine; Error if the run cannot be reached or does not admit this member, and for whatever
+// run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 
 }  // namespace thinwire::hosts

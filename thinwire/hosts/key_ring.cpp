@@ -80,6 +80,18 @@ std::vector<Entry> news(const std::vector<Entry>& entries, const std::vector<Ent
   return news;
 }
 
+transport::NatsRole role_of(Role role) {
+  switch (role) {
+    case Role::kMember:
+      return transport::NatsRole::kMember;
+    case Role::kAuditor:
+      return transport::NatsRole::kAuditor;
+    case Role::kObserver:
+      break;
+  }
+  return transport::NatsRole::kObserver;
+}
+
 }  // namespace
 
 std::string print_key_ring(const KeyRing& ring, int indent) {
@@ -157,15 +169,14 @@ KeyRing KeyRing::beyond(const KeyRing& other) const {
 }
 
 std::vector<transport::NatsUser> KeyRing::users() const {
-  using transport::NatsRole;
   std::vector<transport::NatsUser> users;
   for (const IssuedToken& token : tokens) {
-    users.push_back({transport::participant_name(token.key), token.key, NatsRole::kNewcomer,
-                     token.expires, token.revoked});
+    users.push_back({transport::participant_name(token.key), token.key,
+                     transport::NatsRole::kNewcomer, token.expires, token.revoked});
   }
   for (const EnrolledKey& key : keys) {
-    const NatsRole role = key.role == Role::kMember ? NatsRole::kMember : NatsRole::kObserver;
-    users.push_back({transport::participant_name(key.key), key.key, role, 0, key.revoked});
+    users.push_back(
+        {transport::participant_name(key.key), key.key, role_of(key.role), 0, key.revoked});
   }
   return users;
 }

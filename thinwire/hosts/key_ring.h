@@ -18,8 +18,8 @@
 namespace thinwire::hosts {
 
 // What an enrolled key may do.
-enum class Role : uint8_t { kMember, kObserver };
-inline constexpr std::string_view kRoleNames[] = {"member", "observer"};
+enum class Role : uint8_t { kMember, kObserver, kAuditor };
+inline constexpr std::string_view kRoleNames[] = {"member", "observer", "auditor"};
 constexpr std::span<const std::string_view> names_of(Role) { return kRoleNames; }
 
 // A secret with which a newcomer connects in order to enrol its key. Times are seconds since 1970.

@@ -18,17 +18,26 @@ namespace {
 using Json = nlohmann::json;
 
 Json print(const MemberStatus& member) {
-  return {{"id", member.id},          {"key", member.key},
-          {"phase", member.phase},    {"silent_s", member.silent_s},
-          {"step_s", member.step_s},  {"rows_per_second", member.rows_per_second},
-          {"behind", member.behind},  {"offences", member.offences},
-          {"refused", member.refused}};
+  return {{"id", member.id},           {"key", member.key},
+          {"phase", member.phase},     {"silent_s", member.silent_s},
+          {"step_s", member.step_s},   {"rows_per_second", member.rows_per_second},
+          {"behind", member.behind},   {"offences", member.offences},
+          {"refused", member.refused}, {"audits", member.audits},
+          {"effect", member.effect}};
 }
 
 MemberStatus read_member(const Json& json) {
-  return {json.at("id"),       json.at("key"),      json.at("phase"),
-          json.at("silent_s"), json.at("step_s"),   json.at("rows_per_second"),
-          json.at("behind"),   json.at("offences"), json.value("refused", "")};
+  return {json.at("id"),
+          json.at("key"),
+          json.at("phase"),
+          json.at("silent_s"),
+          json.at("step_s"),
+          json.at("rows_per_second"),
+          json.at("behind"),
+          json.at("offences"),
+          json.value("refused", ""),
+          json.value("audits", uint64_t{0}),
+          json.value("effect", 0.0)};
 }
 
 std::string why_none_is_open(const membership::State& state, uint64_t workers) {
@@ -60,6 +69,8 @@ MemberStatus member_status(int id, const membership::Member& member, const membe
   status.silent_s = report->second.silent_s;
   status.step_s = report->second.step_seconds;
   status.refused = report->second.refused;
+  status.audits = report->second.audits;
+  status.effect = report->second.effect;
   status.behind -= std::min(report->second.position, state.position.sequence);
   return status;
 }
@@ -130,11 +141,20 @@ std::vector<std::string> describe(const RunStatus& status) {
                        {"behind"},
                        {"offences"}},
                       {}};
+  const bool audited = std::ranges::any_of(
+      status.members, [](const MemberStatus& member) { return member.audits > 0; });
+  if (audited) {
+    table.columns.emplace_back("audits");
+    table.columns.emplace_back("effect");
+  }
   for (const MemberStatus& member : status.members) {
     table.rows.push_back({std::to_string(member.id), member.key, member.phase,
                           member.silent_s < 0 ? "never" : format_seconds(member.silent_s) + " ago",
                           member.step_s > 0 ? format_seconds(member.step_s) : "",
                           std::to_string(member.behind), std::to_string(member.offences)});
+    if (!audited) continue;
+    table.rows.back().push_back(std::to_string(member.audits));
+    table.rows.back().push_back(member.audits > 0 ? fmt::format("{:.3f}", member.effect) : "");
   }
   if (!table.rows.empty()) lines.push_back(table.terminal());
   for (const MemberStatus& member : status.members) {

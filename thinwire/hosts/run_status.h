@@ -23,6 +23,9 @@ struct MemberStatus {
   uint64_t behind = 0;         // records of the ledger that it has not reported as applied
   uint64_t offences = 0;
   std::string refused;  // why its last refused payload does not count; empty: none was refused
+  uint64_t audits =
+      0;              // of its last contributions, that are compared with others' (docs/audits.md)
+  double effect = 0;  // their mean
 };
 
 struct RunStatus {

@@ -215,6 +215,7 @@ void Service::start_host() {
     if (!over_) end_.note(state);
   };
   options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
+  options.hooks.is_auditor = [this](const PublicKey& key) { return admission_.is_auditor(key); };
   options.hooks.check = payload_check();
   options.hooks.message = [this](const std::string& text) {
     events::print_message(text);
@@ -251,6 +252,7 @@ void Service::start_requests() {
 // Of those that send a join request; also called by the host's thread.
 std::string Service::why_no_member(const PublicKey& key) const {
   if (admission_.is_revoked(key)) return "its key was revoked";
+  if (admission_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
   if (has_mailbox() && !admission_.is_member(key)) return "its key is not enrolled as a member's";
   return "";
 }

@@ -16,6 +16,7 @@ enum class NatsRole : uint8_t {
   kMember,       // publishes under its own name, reads everything in its run
   kNewcomer,     // publishes under its own name, receives what is addressed to it
   kObserver,     // reads records and statements
+  kAuditor,      // publishes statements under its own name, reads everything in its run
 };
 
 struct NatsUser {
