@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/launch/hosted_case.h"
 #include "tests/launch/hosted_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/digest.h"
@@ -185,6 +186,32 @@ TEST_P(HostedAuditors, ComeAndGo) {
 
 INSTANTIATE_TEST_SUITE_P(AllReduce, HostedAuditors, testing::Values(Case{"allreduce", 30, 400}),
                          [](const auto& one) { return one.param.method; });
+
+// Under every method an auditor ends with the run's weights, and finds something.
+class HostedAuditsOf : public HostedCase {};
+
+TEST_P(HostedAuditsOf, EveryMethodEndWithItsWeights) {
+  if (!prepare(42)) GTEST_SKIP() << why_not_;
+  HostedRun run(recipe_, folder_, options_);
+  run.admit_auditor(kAuditor);
+  run.start_auditor(kAuditor);
+  for (const int number : {0, 1}) run.start(number);
+  try {
+    expect_agreement(run, {0, 1, kAuditor});
+  } catch (const UsageError& error) {
+    EXPECT_EQ(recipe_.optim.method, "galore") << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("[optim] method must be one that takes whole gradients"));
+    return;
+  }
+  EXPECT_FALSE(run.audits().empty());
+  for (const membership::Audit& audit : run.audits()) {
+    EXPECT_LE(std::abs(audit.effect), std::sqrt(recipe_.train.batch * recipe_.train.steps));
+    EXPECT_EQ(audit.error.value_or(0), 0) << "the same machine, the same bits";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, HostedAuditsOf, testing::ValuesIn(all_variants()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace thinwire::launch

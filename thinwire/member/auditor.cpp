@@ -111,9 +111,7 @@ bool Auditor::wants(const Round& round) {
     if (share.rows.count > 0) members.push_back(share.member);
   }
   if (members.size() < 2) return false;
-  audited_.emplace();
-  audited_->opening = *opening;
-  audited_->member = members[random_.below(members.size())];
+  audited_ = Audited{.opening = *opening, .member = members[random_.below(members.size())]};
   return true;
 }
 
