@@ -181,6 +181,7 @@ class Doors(HostsCase):
         auditor = self.join("auditor", "--audit", token=token)
         for i in range(4):
             self.join(f"member{i}")
+        auditor.wait_for("a step sends 0 B")
         auditor.wait_for("audited 1 contribution so far")
         self.assert_refused(self.join("as_member", token=token), 1, "its key is an auditor's")
         self.assert_refused(self.join("unadmitted", "--audit"), 1, "its key is not an auditor's")

@@ -170,7 +170,7 @@ TEST_P(HostedAuditors, ThatComputeOtherwiseFindSmallErrors) {
   EXPECT_LT(largest, 0.1);
 }
 
-// It joins late, is stopped, and comes back with its checkpoint.
+// It joins late, is stopped, and comes back.
 TEST_P(HostedAuditors, ComeAndGo) {
   const auto run = make(60);
   run->hold_at(25);

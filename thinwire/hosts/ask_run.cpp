@@ -61,7 +61,8 @@ std::vector<std::string> diagnose(const Access& access, const std::vector<std::s
     }
     link = *measured;
   }
-  return describe(check_self(recipe, link, kTimedSteps, memory_bytes), recipe);
+  return describe(check_self(recipe, link, {.steps = kTimedSteps, .cap_bytes = memory_bytes}),
+                  recipe);
 }
 
 }  // namespace thinwire::hosts

@@ -178,7 +178,8 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
     }
     link = *measured;
   }
-  SelfCheck check = check_self(recipe, link, 1, options.memory_bytes);
+  SelfCheck check =
+      check_self(recipe, link, {.cap_bytes = options.memory_bytes, .audits = options.audits});
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
   return check;
 }

@@ -86,12 +86,25 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
                     format_seconds(std::abs(check.link->clock_ahead_s)),
                     check.link->clock_ahead_s > 0 ? "ahead of" : "behind"));
   }
-  if (check.transfer_s > std::max(check.step_s, 1e-3)) {
+  const bool is_waited_for = check.sent_bytes > 0;
+  if (is_waited_for && check.transfer_s > std::max(check.step_s, 1e-3)) {
     warn(fmt::format(
         "the link takes {} for what {} exchanges in a step, which takes {} to compute "
         "here: the others will wait for this member, or continue without it",
         format_seconds(check.transfer_s), recipe.sync.method, format_seconds(check.step_s)));
   }
+}
+
+MemoryNeed memory_need(const config::Recipe& recipe, bool audits) {
+  constexpr int kCompared = 3;  // two gradients and what was sent
+  MemoryNeed need = method::run_memory(recipe, 1);
+  if (!audits) return need;
+  double elements = 0;
+  for (const TensorSpec& tensor : method::tensors_of(recipe)) {
+    elements += static_cast<double>(tensor.count());
+  }
+  need.parts.push_back({"what is compared", kCompared * sizeof(float) * elements});
+  return need;
 }
 
 }  // namespace
@@ -116,15 +129,15 @@ Result<LinkReport> measure_link(RequestClient& client) {
 }
 
 SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
-                     int64_t steps, double cap_bytes) {
+                     const SelfCheckOptions& options) {
   SelfCheck check;
   check.link = link;
-  const MemoryNeed need = method::run_memory(recipe, 1);
+  const MemoryNeed need = memory_need(recipe, options.audits);
   check.needed_bytes = need.total();
   check.free_bytes = machine_memory().available;
-  if (cap_bytes > 0 && need.total() > cap_bytes) {
+  if (options.cap_bytes > 0 && need.total() > options.cap_bytes) {
     throw UsageError(fmt::format("--memory: {}, more than the {} allowed here", need.describe(),
-                                 format_bytes(cap_bytes)));
+                                 format_bytes(options.cap_bytes)));
   }
   if (std::string warning = check_memory(need); !warning.empty()) {
     check.warnings.push_back(std::move(warning));
@@ -135,13 +148,17 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
       recipe.sync.sums, workers);
   check.sent_bytes = traffic.sent_bytes;
   check.received_bytes = traffic.received_bytes;
+  if (options.audits) {
+    check.sent_bytes = 0;
+    check.received_bytes += traffic.sent_bytes;  // what it audits
+  }
   if (link) {
     const links::Link line{8 * link->up_bytes_s, 8 * link->down_bytes_s, link->round_trip_s / 2, 0};
-    check.transfer_s = links::stored_seconds(line, traffic.sent_bytes, traffic.received_bytes,
-                                             traffic.round_trips);
+    check.transfer_s =
+        links::stored_seconds(line, check.sent_bytes, check.received_bytes, traffic.round_trips);
   }
-  check.step_s =
-      bench::measure_speed(recipe, {.steps = steps, .warmup = 1, .tokens = {}}).median_seconds();
+  check.step_s = bench::measure_speed(recipe, {.steps = options.steps, .warmup = 1, .tokens = {}})
+                     .median_seconds();
   add_warnings(check, recipe);
   return check;
 }

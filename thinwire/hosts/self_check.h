@@ -36,11 +36,15 @@ struct SelfCheck {
   std::vector<std::string> warnings;  // a sentence each; empty: all is well
 };
 
-// `recipe`: resolved, with this machine's own fields. `steps`: timed training steps. `cap_bytes`:
-// most memory that the run may use here; 0: what the machine has. Throws UsageError if the run
-// cannot fit.
+struct SelfCheckOptions {
+  int64_t steps = 1;     // timed
+  double cap_bytes = 0;  // most memory that the run may use here; 0: what the machine has
+  bool audits = false;   // of an auditor (docs/audits.md), which sends no contributions
+};
+
+// `recipe`: resolved, with this machine's own fields. Throws UsageError if the run cannot fit.
 SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
-                     int64_t steps, double cap_bytes);
+                     const SelfCheckOptions& options);
 
 // The report as lines to print, warnings last.
 std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& recipe);
