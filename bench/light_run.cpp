@@ -289,6 +289,7 @@ class VirtualRun {
     membership::Options options;
     options.timeout_s = kTimeout;
     options.snapshot_every = 0;
+    options.max_record_bytes = UINT64_MAX;  // more members than a real run has room for
     return options;
   }
   static double processor_seconds() {

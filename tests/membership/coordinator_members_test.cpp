@@ -2,6 +2,7 @@
 
 #include "coordinator_case.h"
 #include "thinwire/membership/coordinator.h"
+#include "thinwire/membership/room.h"
 
 namespace thinwire::membership {
 namespace {
@@ -9,6 +10,26 @@ namespace {
 using testing::HasSubstr;
 
 using Members = CoordinatorCase;
+
+// Rounds of a step and two operations, with rows for many members.
+class WidePlan final : public RunPlan {
+ public:
+  static constexpr uint32_t kFragments = 2;
+  uint64_t workers() const override { return 3; }
+  uint64_t batch() const override { return 1000; }
+  uint64_t overlap() const override { return 0; }
+  uint64_t rounds() const override { return 4; }
+  Opening round(uint64_t number) const override {
+    Opening opening;
+    opening.round = opening.first_step = number;
+    opening.last = number + 1 == rounds();
+    opening.steps = {{0.5f, 0.5f}};
+    for (uint32_t fragment = 0; fragment < kFragments; ++fragment) {
+      opening.operations.push_back({fragment, 100});
+    }
+    return opening;
+  }
+};
 
 TEST_F(Members, NobodyIsAdmittedOnceTheRunIsComplete) {
   begin(3);
@@ -20,6 +41,67 @@ TEST_F(Members, NobodyIsAdmittedOnceTheRunIsComplete) {
   wait(1);
   EXPECT_EQ(state().members.size(), 3u);
   EXPECT_EQ(refusals_, std::vector<std::string>{"the run is complete"});
+}
+
+TEST_F(Members, AFullRunAdmitsNobody) {
+  options_.max_record_bytes = 1;  // room for one
+  coordinator_ = make(0, false);
+  deliver({StoreConnected{ledger_.last()}});
+  for (int member = 0; member < 3; ++member) deliver({JoinRequest{key(member), {}, 0}});
+  wait(2);
+  EXPECT_EQ(state().members.size(), 1u);
+  EXPECT_EQ(refusals_,
+            std::vector<std::string>(2, "the run is full: its records have room for 1 member"));
+  deliver({LeaveNotice{0}, JoinRequest{key(1), {}, 0}});
+  wait(2);
+  EXPECT_EQ(state().members.size(), 2u) << "there is room again";
+}
+
+// Members join, and leave at once, so that there are more of them than there is room; then all come
+// back.
+TEST_F(Members, RecordsOfAFullRunFitWhateverHappens) {
+  options_.late_counts = true;
+  options_.shares = config::RowShares::kSpeed;
+  options_.max_record_bytes = 64 << 10;
+  WidePlan plan;
+  const uint64_t room = room_for_members(plan, options_);
+  ASSERT_GT(room, 100u);
+  ASSERT_LT(room, 400u);
+  coordinator_ =
+      std::make_unique<Coordinator>(plan, options_, signers_[0], fake_verify, founding_, false);
+  deliver({StoreConnected{ledger_.last()}});
+  const auto all = static_cast<int>(room + 50);
+  for (int member = 0; member < all; ++member) {
+    deliver({JoinRequest{key(member), {}, 0}});
+    if (member < 50) deliver({LeaveNotice{member}});
+  }
+  wait(1);
+  ASSERT_EQ(state().members.size(), static_cast<size_t>(all));
+  for (int member = 0; member < 50; ++member) deliver({JoinRequest{key(member), {}, 0}});
+  for (uint64_t round = 0; round < plan.rounds(); ++round) {
+    std::vector<Input> inputs;
+    for (int member = 0; member < all; ++member) {
+      inputs.emplace_back(Report{member, state().position, {}});
+    }
+    deliver(std::move(inputs));
+    ASSERT_EQ(state().next_round, round + 1);
+    ASSERT_EQ(state().open.front().roster.size(), room);
+    for (const Share& share : std::vector<Share>(state().open.front().roster)) {
+      for (uint32_t fragment = 0; fragment < WidePlan::kFragments; ++fragment) {
+        const Sha256 hash =
+            hash_of(10'000 * round + 10 * static_cast<uint64_t>(share.member) + fragment);
+        deliver({Offer{share.member, round, state().epoch, fragment, hash, 10, 0.5},
+                 Acknowledged{hash}});
+      }
+    }
+  }
+  EXPECT_TRUE(state().finished);
+  size_t longest = 0;
+  for (uint64_t record = 1; record <= ledger_.last(); ++record) {
+    longest = std::max(longest, ledger_.read(record)->size());
+  }
+  EXPECT_LE(longest, options_.max_record_bytes);
+  EXPECT_GT(longest, options_.max_record_bytes / 3) << "the room is used";
 }
 
 TEST_F(Members, WhoLeavesACompleteRunHasLeftForOtherCoordinatorsToo) {

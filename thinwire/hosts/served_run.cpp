@@ -16,6 +16,9 @@
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/member/initial_state.h"
 #include "thinwire/member/member.h"
+#include "thinwire/membership/room.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
@@ -49,6 +52,17 @@ void resolve_sums(config::Recipe& recipe, Carrier carrier) {
         "receives every contribution there");
   }
   recipe.sync.sums = config::Sums::kMembers;
+}
+
+// A run opens with train.workers members.
+void check_room(const config::Recipe& recipe) {
+  const membership::RecipePlan plan(recipe, method::tensors_of(recipe));
+  const uint64_t room = room_for_members(plan, membership::options_of(recipe.sync));
+  if (plan.workers() <= room) return;
+  throw UsageError(fmt::format(
+      "[train] workers must be at most {} on many hosts with sync.method = \"{}\", got {}: the "
+      "ledger's records have room for no more",
+      room, recipe.sync.method, plan.workers()));
 }
 
 // What differs between two recipes of a run, in one sentence.
@@ -177,6 +191,7 @@ ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
   resolve_sums(recipe, carrier);
+  check_room(recipe);
   const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());
   ServedRun run;
   run.description = describe_run(recipe, *vocabulary, sets);

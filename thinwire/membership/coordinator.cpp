@@ -7,11 +7,19 @@
 #include <utility>
 
 #include "thinwire/membership/decision.h"
+#include "thinwire/membership/room.h"
 
 namespace thinwire::membership {
 namespace {
 
 constexpr size_t kTail = 4096;  // records
+
+bool admits(const Record& record, const PublicKey& key) {
+  return std::ranges::any_of(record.changes, [&](const Change& change) {
+    const auto* admission = std::get_if<Admission>(&change);
+    return admission != nullptr && admission->key == key;
+  });
+}
 
 }  // namespace
 
@@ -19,6 +27,7 @@ Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Sign
                          Verify verify, Founding founding, bool standby)
     : plan_(plan),
       options_(options),
+      room_(room_for_members(plan, options)),
       signer_(signer),
       verify_(verify),
       founding_(std::move(founding)),
@@ -135,13 +144,13 @@ void Coordinator::decide() {
   if (!state_.founding) {
     record.changes.emplace_back(founding_);
   } else {
-    Decision decision(plan_, options_, state_, observed_, now_);
+    Decision decision(plan_, options_, room_, state_, observed_, now_);
     record = decision.run();
     for (const Refuse& refusal : decision.refusals()) {
       if (leads_) actions_.emplace_back(refusal);
       if (const auto member = state_.find(refusal.key)) {
         observed_.members.at(*member).join_requested = false;
-      } else if (state_.finished) {
+      } else if (!admits(record, refusal.key)) {
         observed_.newcomers.erase(refusal.key);
       }
     }

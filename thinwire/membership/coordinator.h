@@ -104,6 +104,7 @@ class Coordinator {
 
   const RunPlan& plan_;
   const Options options_;
+  const uint64_t room_;
   const Signer& signer_;
   const Verify verify_;
   const Founding founding_;

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/base/units.h"
 #include "thinwire/membership/catch_up.h"
+#include "thinwire/membership/room.h"
 
 namespace thinwire::membership {
 namespace {
@@ -44,9 +46,18 @@ Record Decision::run() {
 }
 
 void Decision::admit() {
-  auto id = static_cast<int>(state_.members.size());
+  const auto first = static_cast<int>(state_.members.size());
+  int id = first;
+  uint64_t present = 0;
+  for (int member = 0; member < first; ++member) present += is_gone(phase(member)) ? 0 : 1;
   for (const auto& [key, join] : observed_.newcomers) {
     if (state_.find(key)) continue;
+    if (std::cmp_equal(id - first, kAdmittedAtOnce)) return;
+    if (present++ >= room_) {
+      refusals_.push_back({key, fmt::format("the run is full: its records have room for {}",
+                                            counted(room_, "member"))});
+      continue;
+    }
     record_.changes.emplace_back(Admission{id, key});
     const std::string why =
         too_slow(state_, plan_catch_up(state_, nullptr), join.down_bytes_s, observed_.round_s);

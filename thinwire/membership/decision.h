@@ -17,10 +17,16 @@ namespace thinwire::membership {
 
 class Decision {
  public:
-  // All references must outlive it; `state` has its founding record.
-  Decision(const RunPlan& plan, const Options& options, const State& state,
+  // All references must outlive it; `state` has its founding record. `room`: for so many members
+  // (room_for_members).
+  Decision(const RunPlan& plan, const Options& options, uint64_t room, const State& state,
            const Observed& observed, double now)
-      : plan_(plan), options_(options), state_(state), observed_(observed), now_(now) {}
+      : plan_(plan),
+        options_(options),
+        room_(room),
+        state_(state),
+        observed_(observed),
+        now_(now) {}
 
   // What to record now, as a record without its position in the chain.
   Record run();
@@ -61,6 +67,7 @@ class Decision {
 
   const RunPlan& plan_;
   const Options& options_;
+  const uint64_t room_;
   const State& state_;
   const Observed& observed_;
   const double now_;

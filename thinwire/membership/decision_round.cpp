@@ -174,11 +174,13 @@ void Decision::open_rounds() {
   }
 }
 
-// Who trains from the next round on: those that have caught up, at most as many as there are rows.
+// Who trains from the next round on: those that have caught up, at most as many as there are rows,
+// or as the records have room for.
 std::vector<int> Decision::next_roster() const {
+  const uint64_t most = std::min(plan_.batch(), room_);
   std::vector<int> members;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
-    if (caught_up(member) && members.size() < plan_.batch()) members.push_back(member);
+    if (caught_up(member) && members.size() < most) members.push_back(member);
   }
   return members;
 }

@@ -21,6 +21,8 @@ struct Options {
   config::RowShares shares = config::RowShares::kEqual;
   uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
   uint64_t max_offences = 3;      // a member with this many is excluded
+  // Of a record of the ledger, by which the number of members is limited (room.h).
+  uint64_t max_record_bytes = 256 << 10;
 
   // Throws UsageError that names the field, its value and what would be valid.
   void check() const;
