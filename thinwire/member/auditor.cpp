@@ -180,17 +180,19 @@ void Auditor::compare(const Audited& audited, const Commit& commit,
   id.round = name->round;
   if (!reader_->read(**payload, id, fragment, sent_)) return;  // the coordinator's host decoded it
   const Products sums = products_of(sent_, assigned_, others_);
-  if (sums.sent == 0 || sums.difference == 0) return;
+  const double lengths = std::sqrt(sums.sent * sums.difference);
+  if (lengths == 0 || !std::isfinite(lengths)) return;
   membership::Audit audit;
   audit.member = audited.member;
   audit.round = contribution.round;
   audit.fragment = fragment;
   audit.effect =
-      sums.both / std::sqrt(sums.sent * sums.difference) *
+      sums.both / lengths *
       std::sqrt(static_cast<double>(audited.rows) / static_cast<double>(audited.compared));
   if (reader_->stateless()) {
     reader_->recompute(audited.weight, assigned_);
-    audit.error = relative_error(sent_, assigned_);
+    const double error = relative_error(sent_, assigned_);
+    if (std::isfinite(error)) audit.error = error;
   }
   follower_.report(audit);
   ++audits_;

@@ -315,6 +315,7 @@ void CoordinatorHost::Impl::take(const membership::Audit& audit) {
   if (why.empty()) return;
   inputs_.emplace_back(membership::Misconduct{audit.member, why});
   notify(fmt::format("member {} does not compute what it is assigned: {}", audit.member, why));
+  if (!coordinator_.leads()) return;
   send(
       membership::Refuse{coordinator_.state().members[static_cast<size_t>(audit.member)].key, why});
 }
