@@ -63,7 +63,7 @@ TEST_F(MemberNowTest, SaysWhySomebodyIsAway) {
   EXPECT_EQ(now(0).activity, ActivityKind::kLost);
   EXPECT_EQ(now(0).why, "silent for 10.0 s");
   state_.members[0].phase = Phase::kExcluded;
-  state_.members[0].offences = 3;
+  state_.members[0].misconduct = 3;
   EXPECT_EQ(now(0).why, "excluded after 3 offences");
   state_.members[0].phase = Phase::kLate;
   EXPECT_EQ(now(0).activity, ActivityKind::kCatchingUp);
@@ -154,7 +154,7 @@ TEST_F(RunWatchTest, KnowsNoTimesAndNoFaultsOfWhatWasBefore) {
 TEST_F(RunWatchTest, TellsFaultsFromMembersThatComeAndGo) {
   membership::Record record;
   record.changes = {membership::PhaseChange{0, Phase::kActive, {}},
-                    membership::PhaseChange{1, Phase::kLost, {}}, membership::Offence{1}};
+                    membership::PhaseChange{1, Phase::kLost, {}}, membership::Offence{1, {}}};
   watch_.record(record, false, 10);
   const page::PageState state = page_.state();
   ASSERT_EQ(state.messages.size(), 1u);

@@ -95,7 +95,7 @@ class HostedAttacks : public testing::TestWithParam<std::string> {
     const membership::State state = run.host().state();
     for (int member = 0; member < kMembers; ++member) {
       const membership::Member& known = state.members.at(static_cast<size_t>(member));
-      EXPECT_EQ(known.offences, member == id ? 3u : 0u) << "member " << member;
+      EXPECT_EQ(known.offences(), member == id ? 3u : 0u) << "member " << member;
       EXPECT_EQ(known.phase == membership::Phase::kExcluded, member == id) << "member " << member;
     }
   }

@@ -106,7 +106,7 @@ TEST_P(HostedAudits, FindTheEffectOfHonestMembers) {
     EXPECT_EQ(audit.error.value_or(0), 0) << "the same machine, the same bits";
   }
   for (const membership::Member& member : run->host().state().members) {
-    EXPECT_EQ(member.offences, 0u);
+    EXPECT_EQ(member.offences(), 0u);
   }
   EXPECT_EQ(run->host().state().members.size(), static_cast<size_t>(kMembers))
       << "an auditor is no member";
@@ -127,7 +127,7 @@ TEST_P(HostedAudits, ExcludeAMemberThatTrainsOnOtherRows) {
   for (size_t id = 0; id < state.members.size(); ++id) {
     const bool strays = static_cast<int>(id) == offender;
     EXPECT_EQ(state.members[id].phase == Phase::kExcluded, strays) << id;
-    EXPECT_EQ(state.members[id].offences, strays ? 3u : 0u) << id;
+    EXPECT_EQ(state.members[id].offences(), strays ? 3u : 0u) << id;
   }
   std::cout << "excluded in round " << state.next_round << "\n";
   mean_effects(run->audits());

@@ -163,7 +163,7 @@ TEST_F(Ledger, RecordsOfStrangersDoNotCount) {
   record.sequence = state().position.sequence + 1;
   record.previous = state().position.hash;
   record.writer = signers_[2].key();
-  record.changes = {Offence{0}};
+  record.changes = {Offence{0, {}}};
   const Position before = state().position;
   deliver({RecordRead{encode_record(record, signers_[2])}});
   EXPECT_EQ(state().position, before);

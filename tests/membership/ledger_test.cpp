@@ -26,16 +26,16 @@ TEST(LedgerRecord, BytesAreAsDocumented) {
   Record record;
   record.sequence = 2;
   record.writer = fake_key(1);
-  record.changes = {PhaseChange{3, Phase::kCatchingUp, 4}, Offence{5}};
+  record.changes = {PhaseChange{3, Phase::kCatchingUp, 4}, Offence{5, OffenceKind::kConduct}};
   const Bytes bytes = encode_record(record, FakeSigner(1));
-  Bytes expected = {'T', 'W', 'L', 'R', 1, 0, 2, 0, 0, 0, 0, 0, 0, 0};
+  Bytes expected = {'T', 'W', 'L', 'R', 2, 0, 2, 0, 0, 0, 0, 0, 0, 0};
   expected.resize(14 + 32);                                   // the record before
   expected.insert(expected.end(), {1, 0, 0, 0, 0, 0, 0, 0});  // the writer
   expected.resize(14 + 64);
   expected.insert(expected.end(), {2, 0, 0, 0,              // changes
                                    3, 3, 0, 0, 0, 1, 1,     // member 3 catches up
                                    4, 0, 0, 0, 0, 0, 0, 0,  // with snapshot 4
-                                   6, 5, 0, 0, 0,           // an offence of member 5
+                                   6, 5, 0, 0, 0, 1,        // misconduct of member 5
                                    0, 0, 0, 0, 0});         // no closing, no openings
   ASSERT_EQ(bytes.size(), expected.size() + 64);
   EXPECT_EQ(Bytes(bytes.begin(), bytes.end() - 64), expected);
@@ -48,7 +48,7 @@ TEST(LedgerRecord, DamageIsRefusedAndNamed) {
   EXPECT_THAT(refusal(bytes), testing::HasSubstr("does not begin with TWLR"));
   bytes = good;
   bytes[4] = 9;
-  EXPECT_THAT(refusal(bytes), testing::HasSubstr("version 9, this program's is 1"));
+  EXPECT_THAT(refusal(bytes), testing::HasSubstr("version 9, this program's is 2"));
   bytes = good;
   bytes[78] = 255;  // the number of changes
   bytes[81] = 255;

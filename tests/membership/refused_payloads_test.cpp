@@ -29,7 +29,7 @@ TEST_F(RefusedPayloads, ARefusedPayloadIsAnOffenceAndNobodyWaitsForIt) {
   deliver({PayloadRefused{bad, "it is not finite"}});
   EXPECT_THAT(refusals_.back(), HasSubstr("it is not finite"));
   EXPECT_EQ(last_record().closing->missing, std::vector{1});
-  EXPECT_EQ(member(1).offences, 1u);
+  EXPECT_EQ(member(1).offences(), 1u);
   EXPECT_EQ(member(1).phase, Phase::kLate);
 }
 
@@ -58,7 +58,52 @@ TEST_F(RefusedPayloads, AnotherPayloadInPlaceOfARefusedOneIsRefused) {
   offer(1, 0);
   EXPECT_THAT(refusals_.back(), HasSubstr("another one of this member was refused"));
   deliver({bad, Acknowledged{bad.payload}});
-  EXPECT_EQ(member(1).offences, 1u);
+  EXPECT_EQ(member(1).offences(), 1u);
+}
+
+TEST_F(RefusedPayloads, AreForgivenAfterAHundredRounds) {
+  plan_ = FakePlan(0, 1, 1000);
+  begin(3);
+  uint64_t round = 0;
+  const auto go_to = [&](uint64_t end) {
+    for (; round < end; ++round) {
+      for (const int one : {0, 1, 2}) offer(one, round);
+      ASSERT_EQ(state().next_round, round + 2);
+    }
+  };
+  const auto refuse = [&] {
+    const Offer bad{1, round, state().epoch, 0, hash_of(7), 10, 0};
+    deliver({bad, PayloadRefused{bad, "its norm is an outlier"}});
+    for (const int one : {0, 2}) offer(one, round);
+    report(1);  // it has caught up
+    ++round;
+    for (const int one : {0, 2}) offer(one, round);
+    ++round;
+  };
+  refuse();
+  refuse();
+  EXPECT_EQ(member(1).offences(), 2u);
+  go_to(100);
+  EXPECT_EQ(member(1).offences(), 2u);
+  go_to(106);
+  EXPECT_EQ(member(1).offences(), 0u);
+  refuse();
+  refuse();
+  EXPECT_EQ(member(1).phase, Phase::kActive);
+  deliver({Misconduct{1, "it fills the store"}});
+  EXPECT_EQ(member(1).phase, Phase::kExcluded);
+  go_to(300);
+  EXPECT_EQ(member(1).offences(), 3u) << "of one that is excluded";
+}
+
+TEST_F(RefusedPayloads, MisconductIsNotForgiven) {
+  plan_ = FakePlan(0, 1, 1000);
+  begin(3);
+  deliver({Misconduct{1, "it fills the store"}});
+  for (uint64_t round = 0; round < 300; ++round) {
+    for (const int one : {0, 1, 2}) offer(one, round);
+  }
+  EXPECT_EQ(member(1).offences(), 1u);
 }
 
 TEST_F(RefusedPayloads, AnAcknowledgementMayBeOfOneMembersOfferOnly) {

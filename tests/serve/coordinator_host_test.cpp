@@ -257,15 +257,15 @@ TEST_F(HostOfAStore, ExcludesAMemberThatFillsIt) {
       put(1,
           {static_cast<uint8_t>(i), static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(time), 0});
     }
-    for (int turn = 0; turn < 10 && host_->state().members[1].offences == time; ++turn) {
+    for (int turn = 0; turn < 10 && host_->state().members[1].offences() == time; ++turn) {
       wait(1);
       report_all();
     }
   }
   const membership::State state = host_->state();
   EXPECT_EQ(state.members[1].phase, membership::Phase::kExcluded)
-      << state.members[1].offences << testing::PrintToString(messages);
-  EXPECT_EQ(state.members[0].offences + state.members[2].offences, 0u);
+      << state.members[1].offences() << testing::PrintToString(messages);
+  EXPECT_EQ(state.members[0].offences() + state.members[2].offences(), 0u);
   ASSERT_FALSE(messages.empty());
   EXPECT_THAT(messages[0],
               testing::HasSubstr("member 1 misuses the store: it has stored 1000 chunks"));

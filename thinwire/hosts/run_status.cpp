@@ -61,7 +61,7 @@ MemberStatus member_status(int id, const membership::Member& member, const membe
                       .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
                       .rows_per_second = member.rows_per_second,
-                      .offences = member.offences,
+                      .offences = member.offences(),
                       .refused = {}};
   const auto report = reports.find(id);
   status.behind = state.position.sequence;

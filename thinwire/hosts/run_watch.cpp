@@ -117,6 +117,11 @@ std::string why_in(Phase phase, const serve::LatestReport* report, uint64_t offe
 
 }  // namespace
 
+std::string_view what(membership::OffenceKind kind) {
+  return kind == membership::OffenceKind::kConduct ? "misbehaves"
+                                                   : "sent a payload that does not count";
+}
+
 page::MemberNow member_now(int id, const membership::State& state,
                            const std::map<int, serve::LatestReport>& reports) {
   const membership::Member& member = state.members[static_cast<size_t>(id)];
@@ -125,9 +130,9 @@ page::MemberNow member_now(int id, const membership::State& state,
   page::MemberNow shown;
   shown.id = id;
   shown.name = key_id(member.key);
-  shown.offences = member.offences;
+  shown.offences = member.offences();
   shown.activity = activity_of(member.phase);
-  shown.why = why_in(member.phase, own, member.offences);
+  shown.why = why_in(member.phase, own, member.offences());
   if (own != nullptr) {
     shown.compute_s = own->step_seconds;
     shown.down_bytes_s = own->down_bytes_s;
@@ -147,7 +152,7 @@ void RunWatch::record(const membership::Record& record, bool earlier, double now
       if (const auto* phase = std::get_if<membership::PhaseChange>(&change)) note(*phase);
       if (const auto* offence = std::get_if<membership::Offence>(&change)) {
         page_.add_fault(offence->member,
-                        fmt::format("member {} committed an offence", offence->member));
+                        fmt::format("member {} {}", offence->member, what(offence->kind)));
       }
     }
   }

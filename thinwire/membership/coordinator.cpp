@@ -298,8 +298,9 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
       observed_.members[moved->member].join_requested = false;
       observed_.members[moved->member].behind = false;
     } else if (const auto* offence = std::get_if<Offence>(&change)) {
-      uint64_t& open = observed_.members[offence->member].offences;
-      open -= open > 0 ? 1 : 0;
+      auto& open = observed_.members[offence->member].offences;
+      const auto recorded = std::ranges::find(open, offence->kind);
+      if (recorded != open.end()) open.erase(recorded);
     } else if (const auto* snapshot = std::get_if<Snapshot>(&change)) {
       observed_.members[snapshot->member].snapshot.reset();
     }

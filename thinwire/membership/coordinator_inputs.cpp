@@ -183,7 +183,7 @@ void Coordinator::receive(const SnapshotReady& ready) {
 }
 
 void Coordinator::receive(const Misconduct& misconduct) {
-  if (Seen* one = seen(misconduct.member)) ++one->offences;
+  if (Seen* one = seen(misconduct.member)) one->offences.push_back(OffenceKind::kConduct);
 }
 
 void Coordinator::receive(const Acknowledged& acknowledged) {
@@ -201,7 +201,7 @@ void Coordinator::receive(const PayloadRefused& refused) {
   const auto found = observed_.offers.find({offer.member, offer.round, offer.fragment});
   if (found == observed_.offers.end() || found->second.offer.payload != offer.payload) return;
   if (std::exchange(found->second.refused, true)) return;
-  ++observed_.members.at(offer.member).offences;
+  observed_.members.at(offer.member).offences.push_back(OffenceKind::kPayload);
   actions_.emplace_back(
       Refuse{state_.members[static_cast<size_t>(offer.member)].key,
              fmt::format("its contribution to round {}: {}", offer.round, refused.why)});

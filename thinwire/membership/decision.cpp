@@ -115,8 +115,10 @@ void Decision::start_catching_up(int member, const Position* position) {
 void Decision::count_offences(int member, const Seen& seen) {
   const Member& known = state_.members[static_cast<size_t>(member)];
   if (known.phase == Phase::kExcluded) return;
-  for (uint64_t i = 0; i < seen.offences; ++i) record_.changes.emplace_back(Offence{member});
-  if (seen.offences > 0 && known.offences + seen.offences >= options_.max_offences) {
+  for (const OffenceKind kind : seen.offences) {
+    record_.changes.emplace_back(Offence{member, kind});
+  }
+  if (!seen.offences.empty() && known.offences() + seen.offences.size() >= options_.max_offences) {
     set_phase(member, Phase::kExcluded);
   }
 }

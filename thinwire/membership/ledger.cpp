@@ -11,7 +11,7 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr MessageFormat kFormat{"TWLR", 1, "a ledger record"};
+constexpr MessageFormat kFormat{"TWLR", 2, "a ledger record"};
 
 template <typename Io>
 void fields(Io& io, OperationKey& key) {
@@ -58,6 +58,8 @@ void fields(Io& io, Speed& speed) {
 template <typename Io>
 void fields(Io& io, Offence& offence) {
   member_field(io, offence.member);
+  io.field(offence.kind);
+  io.require(offence.kind <= OffenceKind::kConduct, "an offence is of an unknown kind");
 }
 
 template <typename Io>

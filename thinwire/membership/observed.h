@@ -19,11 +19,11 @@ struct Seen {
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
   double down_bytes_s = 0;
-  bool departed = false;        // its connection has ended since its last message
-  bool join_requested = false;  // a JoinRequest since the last decision about it
-  bool behind = false;          // likewise, with a replica from before the last closing
-  bool leaves = false;          // a LeaveNotice since its last JoinRequest
-  uint64_t offences = 0;        // not recorded yet
+  bool departed = false;              // its connection has ended since its last message
+  bool join_requested = false;        // a JoinRequest since the last decision about it
+  bool behind = false;                // likewise, with a replica from before the last closing
+  bool leaves = false;                // a LeaveNotice since its last JoinRequest
+  std::vector<OffenceKind> offences;  // not recorded yet
   std::optional<SnapshotReady> snapshot;
 };
 

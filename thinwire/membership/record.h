@@ -75,8 +75,13 @@ struct Speed {
   float rows_per_second = 0;  // finite, above 0
   bool operator==(const Speed&) const = default;
 };
+enum class OffenceKind : uint8_t {
+  kPayload,  // a payload of its could not count; an honest one's cannot either, now and then
+  kConduct,  // it misuses the store, or does not compute what it is assigned
+};
 struct Offence {
   int member = 0;
+  OffenceKind kind = OffenceKind::kPayload;
   bool operator==(const Offence&) const = default;
 };
 // The digest of the weights that replicas have after a round.

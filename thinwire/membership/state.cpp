@@ -99,7 +99,12 @@ class Applier {
 
   Result<void> apply(const Offence& offence) {
     if (auto known = check(offence.member); !known) return known;
-    ++state_.members[static_cast<size_t>(offence.member)].offences;
+    Member& member = state_.members[static_cast<size_t>(offence.member)];
+    if (offence.kind == OffenceKind::kConduct) {
+      ++member.misconduct;
+    } else {
+      member.refusals.push_back(state_.next_round);
+    }
     return {};
   }
 
@@ -239,7 +244,18 @@ class Applier {
     state_.next_step = opening.first_step + opening.steps.size();
     state_.epoch = opening.epoch;
     state_.open.push_back(opening);
+    forgive();
     return {};
+  }
+
+  // An excluded member stays as it is: its offences are the reason.
+  void forgive() {
+    for (Member& member : state_.members) {
+      if (member.phase == Phase::kExcluded) continue;
+      std::erase_if(member.refusals, [this](uint64_t round) {
+        return round + State::kRefusalRounds < state_.next_round;
+      });
+    }
   }
 
   Result<void> check(int member) const {

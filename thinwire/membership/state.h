@@ -28,7 +28,10 @@ struct Member {
   uint64_t phase_since = 0;          // sequence of the record that began this phase
   std::optional<uint64_t> snapshot;  // the one it starts from while catching up
   float rows_per_second = 0;         // 0: not known
-  uint64_t offences = 0;
+  uint64_t misconduct = 0;           // offences of that kind
+  std::vector<uint64_t>
+      refusals;  // the others that still count: the round that was next, ascending
+  uint64_t offences() const { return misconduct + refusals.size(); }
   bool operator==(const Member&) const = default;
 };
 
@@ -72,6 +75,9 @@ struct State {
   bool operator==(const State&) const = default;
 
   static constexpr size_t kDigestsKept = 16;
+  // A payload that could not count is an offence for so many rounds. Norms of honest members are
+  // outliers at times, and members with equal rows compute equal payloads.
+  static constexpr uint64_t kRefusalRounds = 100;
 
   // Applies the next record, which has this hash. Returns kCorruptPayload and changes nothing if it
   // cannot follow: it has another place in the chain or an unknown writer, or contradicts what is
