@@ -37,7 +37,7 @@ MAY_INCLUDE = {
     "checkpoint": "method tensor events config base",
     "convert": "checkpoint data method tensor events config base",
     "report": "checkpoint method links events config base",
-    "train": "report convert checkpoint sync eval model optim data method transport schedule tensor events"
+    "train": "report convert checkpoint sync codec eval model optim data method transport schedule tensor events"
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
     "serve": "membership codec method transport tensor config base",

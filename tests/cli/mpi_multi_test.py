@@ -12,8 +12,9 @@ import time
 import unittest
 from pathlib import Path
 
+from mpi_case import MPIRUN, has_mpi, ranks_of
+
 BINARY = os.environ["THINWIRE_BINARY"]
-MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none"]
 TINY = ["model.hidden=32", "model.layers=2", "model.heads=2", "llama.intermediate=64",
         "train.batch=6", "train.sequence=16", "train.workers=3", "optim.lr=0.003",
         "schedule.warmup=2", "log.tensorboard=false"]
@@ -46,17 +47,6 @@ SHARED_RANKS = {
     "shared_eager": ["sync.method=diloco", "diloco.sync_every=3", "diloco.overlap=eager",
                      "sync.absent=[\"1=2-3\"]", "train.batch=8"],
 }
-
-
-def has_mpi():
-    if shutil.which("mpirun") is None:
-        return False
-    with tempfile.TemporaryDirectory() as folder:
-        recipe = Path(folder) / "recipe.toml"
-        recipe.write_text("")
-        alone = subprocess.run([BINARY, "train", recipe, "train.launcher=mpi", "train.workers=2"],
-                               capture_output=True, text=True)
-    return "built with MPI" not in alone.stderr
 
 
 @unittest.skipUnless(has_mpi(), "no mpirun, or a program without MPI")
@@ -181,7 +171,7 @@ class Mpi(unittest.TestCase):
             while not list(checkpoints.glob("step-????????")):
                 self.assertIsNone(job.poll(), "ended before its first checkpoint")
                 time.sleep(0.01)
-            os.kill(self.rank_of(job.pid), signal.SIGKILL)
+            os.kill(ranks_of(job.pid)[0], signal.SIGKILL)
             output = job.communicate(timeout=60)[0]
         self.assertNotEqual(job.returncode, 0)
         self.assertRegex(output, r"(?i)rank \d.*exited on signal 9")
@@ -196,27 +186,13 @@ class Mpi(unittest.TestCase):
             while not log.exists() or log.read_text().count('"event":"step"') < 20:
                 self.assertIsNone(job.poll(), "ended before its 20th step")
                 time.sleep(0.01)
-            os.kill(self.rank_of(job.pid), signal.SIGTERM)
+            os.kill(ranks_of(job.pid)[0], signal.SIGTERM)
             output = job.communicate(timeout=60)[0]
         step = int(re.search(r"stopped after step (\d+) of 1500", output).group(1))
         checkpoints = [path.name for path in (self.folder / "stopped" / "checkpoints").iterdir()]
         self.assertIn(f"step-{step:08}", checkpoints)
         self.run_checked(self.ranks(3, "stopped", *LONG))
         self.assertEqual(self.summary("stopped")["digest"], self.long_digest())
-
-    @staticmethod
-    def rank_of(mpirun):
-        """The process id of one of the ranks that mpirun started."""
-        for status in Path("/proc").glob("[0-9]*/status"):
-            try:
-                text = status.read_text()
-            except OSError:
-                continue
-            name, parent = (re.search(rf"^{key}:\s*(\S+)", text, re.M).group(1)
-                            for key in ("Name", "PPid"))
-            if int(parent) == mpirun and name.startswith("thinwire"):
-                return int(status.parent.name)
-        raise AssertionError("mpirun has no rank")
 
     def test_a_failing_worker_ends_all_ranks_with_its_message(self):
         done = subprocess.run(self.ranks(3, "diverged", "optim.lr=1e6", "schedule.warmup=0", "optim.weight_decay=1",

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 #include <future>
+#include <span>
+#include <thread>
 #include <utility>
 
 #include "tests/launch/passing_courier.h"
@@ -12,6 +14,8 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/payload_check.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/site.h"
+#include "thinwire/transport/local.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::launch {
@@ -64,6 +68,19 @@ void pause() {
   std::condition_variable never;
   std::unique_lock lock(mutex);
   never.wait_for(lock, std::chrono::microseconds(200));
+}
+
+// Takes part as a site; its other ranks have ended when this returns.
+member::MemberResult run_site(transport::Courier& courier, const Signer& signer,
+                              member::MemberOptions options,
+                              std::span<const std::unique_ptr<transport::Communicator>> ranks) {
+  std::vector<std::jthread> others;
+  for (const auto& rank : ranks.subspan(1)) {
+    others.emplace_back([&rank] { train::help_site(*rank); });
+  }
+  train::Site site(*ranks.front());
+  options.site = &site;
+  return member::run_member(courier, signer, std::move(options));
 }
 
 config::Recipe resolved(config::Recipe recipe, const data::Vocabulary& vocabulary) {
@@ -230,6 +247,15 @@ void HostedRun::start_straying(int number) {
   start(std::move(options), number, std::move(member));
 }
 
+void HostedRun::start_site(int number, int ranks) {
+  members_.erase(number);  // its connection of before
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member->ranks = transport::make_local_communicators(ranks);
+  start(number, std::move(member));
+}
+
 void HostedRun::admit_auditor(int number) {
   const std::lock_guard lock(mutex_);
   auditors_.insert(signer_of(static_cast<uint8_t>(number))->key());
@@ -277,7 +303,8 @@ void HostedRun::start(member::MemberOptions options, int number,
                       std::unique_ptr<Participant> member) {
   member->thread = std::thread([own = member.get(), options = std::move(options)] {
     try {
-      own->result = member::run_member(*own->courier, *own->signer, options);
+      own->result = own->ranks.empty() ? member::run_member(*own->courier, *own->signer, options)
+                                       : run_site(*own->courier, *own->signer, options, own->ranks);
     } catch (...) {
       own->failure = std::current_exception();
     }

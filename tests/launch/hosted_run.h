@@ -27,6 +27,7 @@
 #include "thinwire/member/member.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/serve/coordinator_host.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::launch {
@@ -54,6 +55,8 @@ class HostedRun {
   void start_withholding(int number, WithholdingCourier::Passes passes);
   // Likewise, and trains on other rows than those that it is assigned.
   void start_straying(int number);
+  // Likewise, as a site of so many ranks, which are threads.
+  void start_site(int number, int ranks);
   // Starts an auditor, which is no member; the coordinator believes those that admit_auditor() was
   // called for.
   void start_auditor(int number, const std::string& precision = "fp32");
@@ -108,6 +111,7 @@ class HostedRun {
   struct Participant {
     std::unique_ptr<Signer> signer;
     std::unique_ptr<transport::Courier> courier;
+    std::vector<std::unique_ptr<transport::Communicator>> ranks;  // of its site
     std::atomic<bool> stop = false;
     std::thread thread;
     member::MemberResult result;

@@ -278,7 +278,7 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   SpeedResult result = before_steps(recipe, precision, specs);
   result.program_bytes = program_bytes;
 
-  train::StepGradients gradients(recipe, layout);
+  train::StepGradients gradients(recipe, params);
   ThreadPool threads(static_cast<int>(train.threads));
   PermitHold permits(nullptr, threads.size());
   const auto communicators = transport::make_local_communicators(1);

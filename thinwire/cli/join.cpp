@@ -35,9 +35,13 @@ void run_join(const JoinArguments& arguments) {
                                                     .audits = arguments.audits,
                                                     .stop = &interrupts().any,
                                                     .on_start = [] { catch_interrupts(); }});
+  if (result.outcome == hosts::JoinOutcome::kElsewhere) return;
   if (result.outcome == hosts::JoinOutcome::kLeft) {
-    throw Interrupted(
-        fmt::format("left the run after step {}; the same command returns to it", result.steps));
+    const std::string message =
+        fmt::format("left the run after step {}; the same command returns to it", result.steps);
+    // A rank that ended by a signal would look like one that crashed.
+    if (result.ranks > 1) throw Error(message);
+    throw Interrupted(message);
   }
   print_run_result(result.summary, result.folder.string());
 }

@@ -18,6 +18,7 @@
 #include "thinwire/hosts/secrets.h"
 #include "thinwire/hosts/self_check.h"
 #include "thinwire/hosts/shared_recipe.h"
+#include "thinwire/hosts/site_ranks.h"
 #include "thinwire/member/member.h"
 #include "thinwire/method/registry.h"
 
@@ -196,11 +197,8 @@ void report_result(MemberConnection& connection, const JoinOptions& options,
                         taken.error().message);
 }
 
-}  // namespace
-
-JoinResult join_run(const JoinOptions& options) {
-  check_local_overrides(options.overrides);
-  const config::Recipe local = method::load_recipe({}, options.overrides);
+// Takes part, with the other ranks of its site if there are any.
+JoinResult take_part(const JoinOptions& options, const config::Recipe& local, train::Site* site) {
   const fs::path folder = folder_of(options, local);
   check_folder(folder);
   events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
@@ -221,6 +219,7 @@ JoinResult join_run(const JoinOptions& options) {
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
   member.audits = options.audits;
+  member.site = site;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
   member.hooks.message = [](const std::string& text) { events::print_message(text); };
@@ -235,6 +234,30 @@ JoinResult join_run(const JoinOptions& options) {
   }
   if (!options.audits) report_result(connection, options, result.summary);
   return {JoinOutcome::kFinished, folder, result.steps, result.summary};
+}
+
+}  // namespace
+
+JoinResult join_run(const JoinOptions& options) {
+  check_local_overrides(options.overrides);
+  const config::Recipe local = method::load_recipe({}, options.overrides);
+  if (local.train.launcher != "mpi") return take_part(options, local, nullptr);
+  if (options.audits) {
+    throw UsageError(
+        "[train] launcher must be \"threads\" for an auditor, got \"mpi\": it computes the "
+        "gradients of single members, one after another");
+  }
+  SiteRanks ranks;
+  if (!ranks.leads()) {
+    if (options.on_start) options.on_start();
+    ranks.help();
+    return {JoinOutcome::kElsewhere, {}, 0, {}};
+  }
+  events::print_message(
+      fmt::format("{} of a job are one member", counted(int64_t{ranks.count()}, "rank")));
+  JoinResult result = take_part(options, local, ranks.site());
+  result.ranks = ranks.count();
+  return result;
 }
 
 }  // namespace thinwire::hosts

@@ -24,19 +24,26 @@ struct JoinOptions {
   std::function<void()> on_start = {};      // called just before `stop` is first checked
 };
 
-enum class JoinOutcome : uint8_t { kFinished, kLeft };
+enum class JoinOutcome : uint8_t {
+  kFinished,
+  kLeft,
+  kElsewhere,  // this process is a rank of a site whose rank 0 is the member; nothing else is set
+};
 
 struct JoinResult {
   JoinOutcome outcome = JoinOutcome::kFinished;
   fs::path folder;          // run.dir
   int64_t steps = 0;        // completed by this member's replica
   events::Summary summary;  // also in run.dir/summary.json; empty if it left
+  int ranks = 1;            // of its site
 };
 
 // Creates a key, which is stored in run.dir/member/, and enrols it, receives the recipe, the
 // vocabulary and the data, checks this machine, and trains until the run is complete. The same call
 // rejoins the run after any interruption. run.dir is runs/joined-ID by default, where ID is the
-// start of the run's name, and runs/audited-ID for an auditor. Throws UsageError for fields that
+// start of the run's name, and runs/audited-ID for an auditor. With train.launcher = "mpi" every
+// rank of the job calls it; rank 0 is the member, and the others compute gradients with it
+// (train/site.h). Throws UsageError for fields that
 // belong to the run, for a folder that holds something else, and for a run that does not fit this
 // machine; Error if the run cannot be reached or does not admit this member, and for whatever
 // run_member (member/member.h) throws.

@@ -16,9 +16,9 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::array<std::string_view, 9> kLocal = {
-    "run.dir",       "data.dir",          "train.threads", "train.device", "train.precision",
-    "train.offload", "train.offload_dir", "log.*",         "links.*"};
+constexpr std::array<std::string_view, 10> kLocal = {
+    "run.dir",        "data.dir",      "train.threads",     "train.device", "train.precision",
+    "train.launcher", "train.offload", "train.offload_dir", "log.*",        "links.*"};
 // Replaced by what the description carries instead.
 constexpr std::array<std::string_view, 3> kReplaced = {"data.*", "train.init", "train.launcher"};
 // But members must know what is learnt.
@@ -103,8 +103,8 @@ void check_local_overrides(std::span<const std::string> overrides) {
     if (is_machine_local(field)) continue;
     throw UsageError(
         fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
-                    "run.dir, data.dir, train.threads, train.device, train.precision, log.* and "
-                    "links.*",
+                    "run.dir, data.dir, train.threads, train.device, train.precision, "
+                    "train.offload, train.launcher, log.* and links.*",
                     one, field));
   }
 }

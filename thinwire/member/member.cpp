@@ -67,6 +67,9 @@ class Membership {
         courier_(courier),
         signer_(signer) {
     if (options_.audits) check_audited(audited_run());
+    if (options_.site == nullptr) return;
+    train::check_site(recipe_);
+    options_.site->begin(recipe_);
   }
 
   MemberResult take_part() {
@@ -270,7 +273,8 @@ class Membership {
                                     MemberSink::kOnlyWorker,
                                     reference_,
                                     method::RunKind::kHosted,
-                                    auditor ? &*auditor : nullptr};
+                                    auditor ? &*auditor : nullptr,
+                                    options_.site};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();

@@ -22,6 +22,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/membership/record.h"
+#include "thinwire/train/site.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {
@@ -63,6 +64,9 @@ struct MemberOptions {
   // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing
   // is sent but what it finds.
   bool audits = false;
+  // Ranks that compute its gradients with it (train/site.h), which have nothing to do yet; null: it
+  // is alone.
+  train::Site* site = nullptr;
 };
 
 enum class MemberOutcome : uint8_t {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/memory/slabs.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/train/site.h"
 
 namespace thinwire::train {
 namespace {
@@ -37,7 +39,8 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
   const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
   const double a_row =
       step.marks.weights.empty() ? static_cast<double>(step.sequence) : step.counted_a_row;
-  const auto scale = static_cast<float>(1.0 / (static_cast<double>(rows) * a_row));
+  const double of_rows = static_cast<double>(step.of_rows > 0 ? step.of_rows : rows);
+  const auto scale = static_cast<float>(1.0 / (of_rows * a_row));
   double loss = 0;
   for (int64_t first = 0; first < rows; first += step.max_rows) {
     const int64_t count = std::min(step.max_rows, rows - first);
@@ -57,13 +60,15 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
   return loss;
 }
 
-StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Layout& layout)
+StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site)
     : store_(method::gradient_store(recipe)),
       projected_(recipe.optim.gradients == config::GradientCoordinates::kProjected),
       slabs_(recipe.model.vocab_slabs),
-      layout_(layout),
-      kept_(kept_tensors(recipe, layout)),
-      arena_(store_ == GradientStore::kWhole ? layout : kept_) {}
+      params_(params),
+      site_(site),
+      layout_(params.layout()),
+      kept_(kept_tensors(recipe, layout_)),
+      arena_(store_ == GradientStore::kWhole ? layout_ : kept_) {}
 
 void StepGradients::end_group(int group) const {
   if (*completed_) (*completed_)(group);
@@ -107,6 +112,11 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
       return accumulate(*streamed_);
     case GradientStore::kWhole:
       break;
+  }
+  if (site_ != nullptr) {
+    const double loss = site_->gradients(model, params_, rows, arena_);
+    for (const GradientGroup& group : gradient_groups(layout_.specs())) end_group(group.number);
+    return loss;
   }
   tensor::WholeGradients whole(arena_, [this](int group) { end_group(group); });
   return accumulate(whole);

@@ -28,6 +28,7 @@ struct StepRows {
   // workers; 0: all.
   double counted_a_row = 0;
   model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
+  int64_t of_rows = 0;  // these are so many of a worker's rows, whose number counts; 0: all of them
 };
 
 // StepRows::counted_a_row of a round.
@@ -41,12 +42,15 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
 
 // What happens to a worker's gradients: they are kept until the end of the step, whole or
 // projected, or handed to the strategy one by one. Used by one thread.
+class Site;
+
 class StepGradients {
  public:
   using EndGroup = std::function<void(int group)>;
 
-  // The layout of the parameters outlives it.
-  StepGradients(const config::Recipe& recipe, const tensor::Layout& layout);
+  // The layout of the parameters outlives it, and so do the parameters and the ranks that compute
+  // with this worker, if there are any.
+  StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site = nullptr);
 
   // What a strategy is made with (sync::Worker::gradients).
   tensor::Arena& arena() { return arena_; }
@@ -68,6 +72,8 @@ class StepGradients {
   const method::GradientStore store_;
   const bool projected_;
   const int64_t slabs_;  // model.vocab_slabs
+  const tensor::Arena& params_;
+  Site* const site_;  // may be null
   const tensor::Layout& layout_;
   const tensor::Layout kept_;
   tensor::Arena arena_;

@@ -36,6 +36,11 @@ std::vector<uint64_t> rows_of(const Round& round, int member) {
   return rows;
 }
 
+// Which of this process's devices is meant: a site counts its own ranks.
+int device_index(const RunContext& context, const transport::Communicator& communicator) {
+  return context.site == nullptr ? communicator.rank() : 0;
+}
+
 // Ends its source's waits when destroyed.
 struct WaitsEnd {
   RoundSource& rounds;
@@ -91,12 +96,12 @@ Worker::Worker(const RunContext& context, transport::Communicator& communicator)
       permits_(&context.cores, threads_.size()),
       params_(context.initial.take()),
       relora_(make_relora(context, params_)),
-      gradients_(recipe_, context.layout),
-      model_(model::make_model({method::ModelSpec(recipe_),
-                                model::parse_precision(recipe_.train.precision), context.layout,
-                                params_, threads_, max_rows_, recipe_.train.sequence,
-                                model::parse_device(recipe_.train.device, communicator.rank()),
-                                frozen(), recipe_.adapter})),
+      gradients_(recipe_, params_, context.site),
+      model_(model::make_model(
+          {method::ModelSpec(recipe_), model::parse_precision(recipe_.train.precision),
+           context.layout, params_, threads_, max_rows_, recipe_.train.sequence,
+           model::parse_device(recipe_.train.device, device_index(context, communicator)), frozen(),
+           recipe_.adapter})),
       strategy_(sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
                                      method::sync_spec(recipe_, context.kind)})),
       simulated_compute_(recipe_, context.layout, context.simulation.get(), communicator.rank()),

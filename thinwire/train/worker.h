@@ -69,6 +69,7 @@ struct RunContext {
   std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
   method::RunKind kind = method::RunKind::kJob;
   RoundObserver* observer = nullptr;  // of a worker that only follows; may be null
+  Site* site = nullptr;               // ranks that compute this worker's gradients with it
 };
 
 struct RunEnd {

@@ -86,6 +86,7 @@ class Job final : public MpiJob {
     MPI_Comm_dup(MPI_COMM_WORLD, &comm_);
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
+    if (members_ == 0) members_ = size_;
     links_.resize(static_cast<size_t>(members_));
     arrived_.resize(static_cast<size_t>(size_));
     pacer_.emplace(link_of(rank_));
@@ -229,7 +230,7 @@ class Job final : public MpiJob {
     wake_.wait_for(lock, kPollInterval, [this] { return !queue_.empty() || !inbox_.empty(); });
   }
 
-  const int members_;
+  int members_;
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;

@@ -27,10 +27,11 @@ class MpiJob {
 };
 
 // Joins the job in which this process was started (of one rank if it was started alone) for a run
-// of `members`; only once per process. With more ranks than members some have none. The destructor
-// waits until all ranks are done and leaves the job. `links` has one link per member, of which a
-// rank uses its first member's; frames between ranks then leave and arrive no faster than these,
-// and later by the mean of both ranks' delays. Throws UsageError in a program built without MPI.
+// of `members` (0: one on each rank); only once per process. With more ranks than members some have
+// none. The destructor waits until all ranks are done and leaves the job. `links` has one link per
+// member, of which a rank uses its first member's; frames between ranks then leave and arrive no
+// faster than these, and later by the mean of both ranks' delays. Throws UsageError in a program
+// built without MPI.
 std::unique_ptr<MpiJob> join_mpi_job(int members, std::vector<links::Link> links);
 
 }  // namespace thinwire::transport

@@ -1,0 +1,60 @@
+"""A site under mpirun as one member of a served run."""
+
+import os
+import signal
+import unittest
+
+from hosts_case import HostsCase
+from mpi_case import MPIRUN, has_mpi, ranks_of
+
+
+@unittest.skipUnless(has_mpi(), "no mpirun, or a program without MPI")
+class Site(HostsCase):
+    def join_site(self, name, ranks, *fields):
+        return self.join(name, "train.launcher=mpi", *fields, place=(*MPIRUN, "-n", str(ranks)))
+
+    def test_is_one_member(self):
+        server = self.serve("train.workers=2", "sync.method=distro", "train.steps=40", "train.batch=8")
+        alone, site = self.join("alone"), self.join_site("site", 3)
+        self.assert_complete(server, alone=alone, site=site)
+        self.assertIn("3 ranks of a job are one member", site.messages)
+        self.assertEqual(site.messages.count("joins the run"), 1, "the other ranks say nothing")
+        self.assertNotIn("member 2", server.messages)
+
+    def test_returns_after_a_rank_was_killed(self):
+        server = self.serve("train.workers=2", "sync.method=distro", "train.steps=1000", "train.batch=8")
+        alone, site = self.join("alone"), self.join_site("site", 2)
+        server.wait_for("is active")
+        while self.status()["step"] < 3:
+            pass
+        os.kill(ranks_of(site.process.pid)[1], signal.SIGKILL)
+        self.assertNotEqual(site.finish(), 0)
+        self.assert_complete(server, alone=alone, site=self.join_site("site", 2))
+        self.assertNotIn("member 2", server.messages)
+
+    def test_leaves_cleanly(self):
+        server = self.serve("train.workers=2", "sync.method=distro", "train.steps=4000", "train.batch=8")
+        self.join("alone")
+        site = self.join_site("site", 2)
+        server.wait_for("is active")
+        while self.status()["step"] < 3:
+            pass
+        os.kill(ranks_of(site.process.pid)[0], signal.SIGINT)
+        self.assertEqual(site.finish(), 1)
+        self.assertRegex(site.messages, "left the run after step [1-9]")
+        server.wait_for("is left")
+
+    def test_what_it_cannot_share_is_refused(self):
+        self.serve("train.workers=2", "sync.method=diloco", "train.update=layer", "optim.clip=0")
+        site = self.join_site("site", 2)
+        self.assertNotEqual(site.finish(), 0)
+        self.assertIn('[train] update must be "step" where the ranks of a site', site.messages)
+
+    def test_an_auditor_is_alone(self):
+        self.serve("train.workers=2")
+        site = self.join("auditor", "--audit", "train.launcher=mpi")
+        self.assert_refused(site, 2, '[train] launcher must be "threads" for an auditor')
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,57 @@
+// A site: ranks of an MPI job, such as the GPUs of a machine or the nodes of a cluster, that
+// compute the gradients of one worker together. docs/mpi.md, "A site as one member".
+//
+// Rank 0 is the worker: it has the replica, the optimizer and the synchronisation strategy. The
+// other ranks have a copy of the weights and no state. In every step they receive the weights and
+// the rows, take an equal share of these, and give back the sum of their gradients. So a site
+// joins, leaves and catches up as a single machine does, and may have other ranks each time.
+//
+// Traffic of a step, for N parameters and R ranks: rank 0 sends 4 N bytes to each other rank, and
+// the sum of the gradients takes 2 (R - 1) / R * 4 N bytes of each rank in both directions.
+#pragma once
+
+#include <cstdint>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/model/model.h"
+#include "thinwire/tensor/storage/arena.h"
+#include "thinwire/train/gradients.h"
+#include "thinwire/transport/communicator.h"
+
+namespace thinwire::train {
+
+// Throws UsageError for a recipe whose gradients a site cannot sum: gradients that are not kept
+// whole until the end of a step, losses of pairs of answers, weights in files.
+void check_site(const config::Recipe& recipe);
+
+// Rank 0's end; used by one thread at a time.
+class Site {
+ public:
+  // `ranks` has at least 2 members, and must outlive it.
+  explicit Site(transport::Communicator& ranks) : ranks_(ranks) {}
+  // Tells the other ranks that they are no longer needed.
+  ~Site();
+  Site(const Site&) = delete;
+  Site& operator=(const Site&) = delete;
+
+  // The other ranks make a model of this recipe, which is resolved; once, before all gradients.
+  void begin(const config::Recipe& recipe);
+  // As accumulate_gradients (gradients.h), over all ranks. Writes the gradients to `out`, which has
+  // the layout of `params`, and returns the sum of the losses. Throws Error if another rank fails.
+  double gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,
+                   tensor::Arena& out);
+
+ private:
+  // Returns the message's number.
+  uint64_t send(Bytes message);
+
+  transport::Communicator& ranks_;
+  uint64_t messages_ = 0;
+  bool in_step_ = false;  // the other ranks compute, or wait for this one
+};
+
+// What the other ranks do until rank 0 has destroyed its Site or has left. Throws Error if another
+// rank fails, and for whatever the model throws, which then ends rank 0's work as well.
+void help_site(transport::Communicator& ranks);
+
+}  // namespace thinwire::train
