@@ -51,6 +51,7 @@ std::vector<Way> ways() {
   add("streaming", "none", {"fragment_layers=1", "sync_every=6", "overlap=none"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=6", "overlap_steps=2"});
   add("streaming", "eager", {"fragment_layers=1", "sync_every=6", "overlap=eager"});
+  add("streaming", "slices", {"slices=3", "sync_every=6", "overlap=none", "wire=int1"});
   add("sparseloco", "rounds", {"sync_every=6"});
   for (const char* method : {"diloco", "streaming", "sparseloco"}) {
     for (const char* within : {"allreduce", "distro"}) {

@@ -19,7 +19,8 @@ TEST(WireGolden, ReceiversSeeWhatTheReferenceSays) {
   ASSERT_FALSE(cases.empty());
   for (const std::string name : cases) {
     const std::vector<float> values = golden.read_f32("values." + name);
-    for (const auto type : {WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+    for (const auto type :
+         {WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2, WireType::kInt1}) {
       SCOPED_TRACE(fmt::format("{} as {}", name, wire_name(type)));
       Bytes bytes(wire_bytes(type, values.size()));
       wire_codec(type).encode(values, bytes);

@@ -52,7 +52,7 @@ inline float int2_value(float x, float scale) {
 }
 
 inline float block_scale(WireType type, std::span<const float> block) {
-  if (type == WireType::kInt2) {
+  if (type == WireType::kInt2 || type == WireType::kInt1) {
     float lanes[16] = {};
     for (size_t i = 0; i < block.size(); ++i) lanes[i % 16] += std::abs(block[i]);
     for (const int half : {8, 4, 2, 1}) {
@@ -76,6 +76,7 @@ inline std::vector<float> reference_as_received(WireType type, std::span<const f
       if (type == WireType::kFp8) to = fp8_value(block[i], scale);
       if (type == WireType::kFp4) to = fp4_value(block[i], scale);
       if (type == WireType::kInt2) to = int2_value(block[i], scale);
+      if (type == WireType::kInt1) to = block[i] < 0 ? -scale : scale;
     }
   }
   return received;

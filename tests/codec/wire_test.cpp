@@ -24,12 +24,13 @@ TEST(Wire, BytesAreScalesAndValues) {
   EXPECT_EQ(wire_bytes(WireType::kFp8, 300), 2 * 2 + 300u);
   EXPECT_EQ(wire_bytes(WireType::kFp4, 301), 2 * 2 + 128 + 23u);
   EXPECT_EQ(wire_bytes(WireType::kInt2, 301), 2 * 2 + 64 + 12u);
+  EXPECT_EQ(wire_bytes(WireType::kInt1, 301), 2 * 2 + 32 + 6u);
   for (const auto type : {WireType::kF32, WireType::kFp4}) EXPECT_EQ(wire_bytes(type, 0), 0u);
 }
 
 TEST(Wire, ValuesFollowFromBytes) {
-  for (const auto type :
-       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+  for (const auto type : {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4,
+                          WireType::kInt2, WireType::kInt1}) {
     for (uint64_t count = 0; count < 2000; count += 16) {
       EXPECT_EQ(wire_values(type, wire_bytes(type, count)), count) << wire_name(type);
     }
@@ -69,7 +70,8 @@ TEST(Wire, F32AndBf16CarryEveryValue) {
   }
 }
 
-constexpr std::array kBlockTypes = {WireType::kFp8, WireType::kFp4, WireType::kInt2};
+constexpr std::array kBlockTypes = {WireType::kFp8, WireType::kFp4, WireType::kInt2,
+                                    WireType::kInt1};
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 Bytes encoded(WireType type, std::span<const float> values) {
@@ -117,7 +119,7 @@ TEST(Wire, BlocksDecodeToWhatThePlainReferenceSays) {
 }
 
 TEST(Wire, TiesAndBordersGoAsDefined) {
-  // The scale is 1, except for int2, where it is given.
+  // The scale is 1, except for int2 and int1, where it is given.
   EXPECT_EQ(as_received(WireType::kFp4, std::vector{1.0f, 0.75f, -0.75f, 0.375f}),
             (std::vector{1.0f, 1.0f, -1.0f, 0.5f}));
   EXPECT_EQ(as_received(WireType::kFp4, std::vector{1.0f, 0x1p-7f, 0x1.fffffep-8f, -0x1p-8f}),
@@ -127,6 +129,8 @@ TEST(Wire, TiesAndBordersGoAsDefined) {
   EXPECT_EQ(as_received(WireType::kInt2, std::vector{1.25f, -1.0f, 0.75f, -1.0f}),
             (std::vector{2.0f, -0.5f, 0.5f, -0.5f}));
   EXPECT_EQ(as_received(WireType::kInt2, std::vector{0.0f, -2.0f}), (std::vector{0.5f, -2.0f}));
+  EXPECT_EQ(as_received(WireType::kInt1, std::vector{0.0f, -0.5f, 2.5f}),
+            (std::vector{1.0f, -1.0f, 1.0f}));
 }
 
 // The bytes of docs/formats.md.
@@ -136,6 +140,7 @@ TEST(Wire, BytesAreThoseOfTheFormat) {
   EXPECT_EQ(encoded(WireType::kFp4, values), (Bytes{0x80, 0x3f, 0x07, 0xfe, 0x05}));
   const std::vector signs = {4.0f, -1.0f, 0.0f, -4.0f, 1.0f};
   EXPECT_EQ(encoded(WireType::kInt2, signs), (Bytes{0x00, 0x40, 0b0010, 0b1101}));
+  EXPECT_EQ(encoded(WireType::kInt1, signs), (Bytes{0x00, 0x40, 0b01010}));
 }
 
 TEST(Wire, ZerosStayZeros) {
@@ -182,6 +187,7 @@ TEST(Wire, ErrorsOnNormalValuesAreThoseStated) {
   EXPECT_NEAR(relative_error(WireType::kFp8), 0.026, 0.001);
   EXPECT_NEAR(relative_error(WireType::kFp4), 0.19, 0.01);
   EXPECT_NEAR(relative_error(WireType::kInt2), 0.35, 0.01);
+  EXPECT_NEAR(relative_error(WireType::kInt1), 0.60, 0.01);
 }
 
 TEST(Wire, WhatIsNotFiniteIsRefused) {
@@ -189,7 +195,8 @@ TEST(Wire, WhatIsNotFiniteIsRefused) {
     for (const WireType type : kBlockTypes) {
       std::vector<float> values = normal_values(600, 10);
       values[300] = bad;
-      if (type == WireType::kInt2 && std::isfinite(bad)) std::ranges::fill(values, bad);
+      if (std::isfinite(bad) && (type == WireType::kInt2 || type == WireType::kInt1))
+        std::ranges::fill(values, bad);
       const auto done = wire_codec(type).decode(encoded(type, values), values);
       ASSERT_FALSE(done.has_value()) << bad << " as " << wire_name(type);
       EXPECT_EQ(done.error().kind, FailureKind::kCorruptPayload);
@@ -210,8 +217,8 @@ TEST(Wire, CodesThatStandForNothingAreRefused) {
 }
 
 TEST(Wire, WrongLengthsAreRefused) {
-  for (const auto type :
-       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
+  for (const auto type : {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4,
+                          WireType::kInt2, WireType::kInt1}) {
     std::vector<float> values(10);
     const Bytes bytes(wire_bytes(type, 10) + 1);
     for (const size_t size : {bytes.size(), bytes.size() - 2, size_t{0}}) {

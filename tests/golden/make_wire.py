@@ -7,7 +7,7 @@ tie here, so a codec must give these very values.
 
 File contents (float32; C = case):
     values.C         a buffer
-    F.C              what its receivers see, F = bf16, fp8, fp4, int2
+    F.C              what its receivers see, F = bf16, fp8, fp4, int2, int1
 Cases:
     wide             1000 values over 12 powers of 2: three blocks and a short one
     one, line, over  1, 255 and 257 values

@@ -16,15 +16,17 @@ def check_wires():
         got = as_received(x, wire, Margins())
         for at in range(0, x.size, BLOCK):
             block = x[at: at + BLOCK]
-            top = torch.tensor(np.abs(block).mean() if wire == "int2" else np.abs(block).max())
+            top = torch.tensor(np.abs(block).mean() if wire in ("int2", "int1") else np.abs(block).max())
             top = top.bfloat16().float().item()
             if wire == "fp8":
                 values = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()
                 values = values[values.isfinite()].numpy() * (top / 448)
             elif wire == "fp4":
                 values = np.array([sign * top * 2.0 ** (e - 7) for e in range(1, 8) for sign in (1, -1)] + [0])
-            else:
+            elif wire == "int2":
                 values = np.array([-2 * top, -top / 2, top / 2, 2 * top])
+            else:
+                values = np.array([-top, top])
             nearest = np.abs(block[:, None] - values).min(axis=1)
             assert np.allclose(np.abs(block - got[at: at + BLOCK]), nearest, rtol=0, atol=1e-6 * top), wire
             assert len(np.unique(got[at: at + BLOCK])) <= len(values)
@@ -35,7 +37,9 @@ def check_wires():
     half = np.array([1, 0.75, 0.375, -0.375, 2.0**-7, 2.0**-7 * 0.999, 0], F32)     # ties of fp4
     assert as_received(half, "fp4", Margins()).tolist() == [1, 1, 0.5, -0.5, 2.0**-6, 0, 0]
     assert as_received(np.array([1, -1, 1.5, 0.5], F32), "int2", Margins()).tolist() == [0.5, -0.5, 2, 0.5]
-    assert not as_received(np.zeros(300, F32), "int2", Margins()).any()
+    assert as_received(np.array([1, -1, 1.5, 0.5, 0], F32), "int1", Margins()).tolist() == [0.80078125, -0.80078125, 0.80078125, 0.80078125, 0.80078125]
+    for wire in ("int2", "int1"):
+        assert not as_received(np.zeros(300, F32), wire, Margins()).any()
     sparse = sparse_as_received(np.array([1, -8, 2, 0, 3, -3, 0.5], F32), 4, 2, Margins())
     low = 171 / 64                                          # bf16 of 8/3, the mean of those up to 4, the mean of all
     assert sparse.tolist() == [0, -8, low, 0, low, -low, 0]
@@ -77,6 +81,30 @@ def check_identities():
         theta.grad = torch.from_numpy(total)
         optimizer.step()
     assert np.abs(theta.detach().numpy() - expected).max() < 1e-7
+
+
+def check_errors_in_weights():
+    """What a worker has learned is in its weights or was sent: with every outer step the mean of the workers' weights
+    moves as the consensus does, but for the rate."""
+    section = {"wire": "int1", "error_feedback": True, "error_in": "weights", "outer": "sgd", "outer_lr": 1.0}
+    run = custom(**section)
+    for lr in learning_rates(run.steps)[:-1]:
+        run.outer_step, outer_step = lambda p: None, run.outer_step
+        run.step(lr)
+        run.outer_step = outer_step
+        if run.done % 4:
+            continue
+        before = sum(w * theta for w, theta in zip(run.weights, run.theta))
+        run.outer_step(0)
+        after = sum(w * theta for w, theta in zip(run.weights, run.theta))
+        assert np.abs(before - after).max() < 1e-6      # rate 1: nothing is lost and nothing comes to it
+    # One slice is one fragment, and all slices at once are.
+    plain = finished(custom(**section | {"wire": "fp32"}))
+    sliced = custom(**section | {"wire": "fp32"}, slices=5)
+    sliced.due = lambda p: sliced.done % 4 == 0
+    assert np.array_equal(plain, finished(sliced))
+    # Without a loss there is nothing to keep.
+    assert np.array_equal(plain, finished(custom(outer="sgd", outer_lr=1.0)))
 
 
 def check_eager(depth, weights):
@@ -122,6 +150,7 @@ def check_schedule():
 def check_all():
     check_wires()
     check_identities()
+    check_errors_in_weights()
     check_eager(1, UNEQUAL)
     check_eager(2, EQUAL)
     check_schedule()

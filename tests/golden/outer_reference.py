@@ -19,6 +19,10 @@ streaming there is one fragment.
                  momentum  v = mu*v + R;  theta_c -= lr * v
                  sgd       theta_c -= lr * R
                  average   the same with lr 1
+                 int1: R is the sum itself, which one bit could not hold
+    errors       in weights (error_in): nothing is added to c_m; after R was applied, theta_m = theta_c - r_m instead of
+                 theta_c, where r_m = (c_m - Q(c_m)) / w_m, or Delta_m where w_m is 0. After the last step theta_m =
+                 theta_c.
     overlap
       none       R is applied at once; theta_m = theta_c
       inner      R of step c is applied after step c + overlap_steps, then
@@ -34,6 +38,8 @@ streaming there is one fragment.
                  e_m = u_m = 0; theta_m = theta_c.
     streaming    P = ceil(layers / fragment_layers); layer l is in fragment l % P, the embedding in fragment 0, the
                  final norm and the head in fragment P-1.
+    slices       P = slices; fragment p has of each tensor, padded to L lines of 16, the lines floor(L*p/P) to
+                 floor(L*(p+1)/P) - 1
 
     rule         Instead of the sum, R = the aggregate of Q(c_m) / w_m by a rule of aggregation_reference.py, with weights
                  w_m; it is not coded again.
@@ -85,13 +91,15 @@ class Options:
     outer: str = "nesterov"        # nesterov | momentum | sgd | average
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
-    wire: str = "fp32"             # fp32 | bf16 | fp8 | fp4 | int2
+    wire: str = "fp32"             # fp32 | bf16 | fp8 | fp4 | int2 | int1
     error_feedback: bool = False
+    error_in: str = "buffer"       # buffer | weights
     overlap: str = "none"          # none | inner | delayed | eager
     overlap_steps: int = 1         # inner
     mix: float = 0.5               # inner
     depth: int = 1                 # eager
     fragment_layers: int = 0       # 0: one fragment
+    slices: int = 0                # 0: none
     chunk: int = 0                 # sparseloco; 0: dense
     k: int = 64                    # sparseloco
     decay: float = 0.95            # sparseloco
@@ -142,8 +150,18 @@ class Layout:
     def split(self, flat):
         return {t.name: flat[at: at + t.count].reshape(t.shape) for t, at in zip(self.tensors, self.offsets)}
 
-    def fragments(self, fragment_layers):
+    def fragments(self, fragment_layers, slices=0):
         """For each fragment where its buffer's values lie, and the names of its tensors."""
+        if slices:
+            places, names = [], []
+            for p in range(slices):
+                parts = []
+                for tensor, at in zip(self.tensors, self.offsets):
+                    lines = -(-tensor.count // LINE)
+                    parts.append(np.arange(at + lines * p // slices * LINE, at + lines * (p + 1) // slices * LINE))
+                places.append(np.concatenate(parts))
+                names.append([t.name for t, part in zip(self.tensors, parts) if part.size])
+            return places, names
         layers = max(t.layer for t in self.tensors) + 1
         count = -(-layers // fragment_layers) if fragment_layers else 1
         places, names = [[] for _ in range(count)], [[] for _ in range(count)]
@@ -168,7 +186,7 @@ class Run:
         self.weights = [F32(sum(weights[i] for i in cluster)) for cluster in self.clusters]
         self.within = [[F32(weights[i] / sum(weights[j] for j in c)) if len(c) > 1 else F32(1) for i in c]
                        for c in self.clusters]
-        self.places, self.names = layout.fragments(opt.fragment_layers)
+        self.places, self.names = layout.fragments(opt.fragment_layers, opt.slices)
         workers, zeros = range(len(self.clusters)), lambda: np.zeros(layout.total, dtype)
         self.theta_c = start.astype(dtype)
         self.theta = [self.theta_c.copy() for _ in workers]
@@ -279,16 +297,20 @@ class Run:
 
     def contribution(self, worker, delta, place, share):
         """The worker's pseudo-gradient as received, padding included; keeps what feedback needs."""
+        in_weights = self.opt.error_feedback and self.opt.error_in == "weights"
         if share == 0:
+            if in_weights:
+                self.r[worker][place] = delta
             return np.zeros_like(delta)
         if self.opt.chunk:
             return self.sparse_contribution(worker, delta)
         c = self.f(share) * delta
-        if self.opt.error_feedback:
+        if self.opt.error_feedback and not in_weights:
             c = c + self.r[worker][place]
         q = as_received(c, self.opt.wire, self.margins)
         if self.opt.error_feedback:
-            self.r[worker][place] = np.where(self.layout.real[place], c - q, 0)
+            lost = (c - q) / self.f(share) if in_weights else c - q
+            self.r[worker][place] = np.where(self.layout.real[place], lost, 0)
         return q
 
     def sparse_contribution(self, worker, delta):
@@ -309,7 +331,7 @@ class Run:
         total = np.zeros_like(contributions[0])
         for q, weight in zip(contributions, self.weights):
             total = total + (self.f(weight) * q if self.opt.chunk else q)
-        return total if self.opt.chunk else as_received(total, self.opt.wire, Margins())
+        return total if self.opt.chunk or self.opt.wire == "int1" else as_received(total, self.opt.wire, Margins())
 
     def send(self, p):
         place, real = self.places[p], self.layout.real[self.places[p]]
@@ -335,6 +357,11 @@ class Run:
     def take_global(self, p):
         for theta in self.theta:
             theta[self.places[p]] = self.theta_c[self.places[p]]
+
+    def keep_errors(self, p):
+        for m, theta in enumerate(self.theta):
+            if not self.away(m):
+                theta[self.places[p]] = self.theta_c[self.places[p]] - self.r[m][self.places[p]]
 
     def mix(self, p):
         place, alpha = self.places[p], self.f(F32(self.opt.mix))
@@ -366,6 +393,8 @@ class Run:
         if self.opt.overlap == "none":
             self.apply(p)
             self.take_global(p)
+            if self.opt.error_feedback and self.opt.error_in == "weights":
+                self.keep_errors(p)
         elif self.opt.overlap == "delayed":
             if self.in_flight(p) > 1:
                 self.apply(p)

@@ -40,6 +40,9 @@ def streaming(steps=27, mid=17, weights=UNEQUAL, **section):
     return "streaming", steps, weights, mid, PIECES | section
 
 
+IN_WEIGHTS = {"error_feedback": True, "error_in": "weights"}
+SLICES = {"fragment_layers": 3, "slices": 5, "overlap": "none"}
+
 # variant: (method, steps, weights of the workers (empty: 3 equal ones), mid, options)
 VARIANTS = {
     "local_sgd": ("local_sgd", 20, EQUAL, 10, {"sync_every": 4, "wire": "fp32"}),
@@ -53,6 +56,15 @@ VARIANTS = {
     "int2": diloco(wire="int2"),
     "fp4_feedback": diloco(wire="fp4", error_feedback=True),
     "int2_feedback": diloco(wire="int2", error_feedback=True),
+    "int1": diloco(wire="int1"),
+    "int1_feedback": diloco(wire="int1", error_feedback=True),
+    "int1_weights": diloco(wire="int1", outer="sgd", outer_lr=1.4, **IN_WEIGHTS),
+    "int2_weights": diloco(mid=14, wire="int2", **IN_WEIGHTS),
+    "slices": streaming(**SLICES),
+    "slices_inner": streaming(wire="fp4", **SLICES | {"overlap": "inner", "slices": 3}),
+    "slices_weights": streaming(wire="int1", outer="sgd", outer_lr=1.4, **SLICES, **IN_WEIGHTS),
+    "members_weights": streaming(weights=SIX, mid=11, wire="int1", **SLICES, **IN_WEIGHTS),
+    "two_stage_weights": diloco(weights=FOUR, clusters=((0, 1), (2, 3)), wire="int1", **IN_WEIGHTS),
     "inner1": diloco(overlap="inner", overlap_steps=1, mix=0.5),
     "inner2": diloco(overlap="inner", overlap_steps=2, mix=0.0),
     "inner2_mix": diloco(steps=21, overlap="inner", overlap_steps=2, mix=0.25, wire="fp4"),

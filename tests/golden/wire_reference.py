@@ -8,7 +8,8 @@ A buffer is cut into blocks of 256 values from its start; the last one may be sh
     fp4         E3M0: s = bf16(max|x|); magnitudes 0 and s * 2^(e-7), e = 1..7; nearest in value, ties to the larger
     int2        s = bf16(float32(sum|x| / count)), the sum in float64; magnitude s/2 where |x| < 1.25 s, else 2 s; sign:
                 minus where x < 0. There is no 0.
-    A block with s = 0 becomes zeros (fp8, fp4, int2).
+    int1        s as for int2; s, minus where x < 0. There is no 0.
+    A block with s = 0 becomes zeros (fp8, fp4, int2, int1).
 
 Sparse (SparseLoCo), a tensor of n values, row-major:
 
@@ -19,8 +20,9 @@ Sparse (SparseLoCo), a tensor of n values, row-major:
                 a value is received as low or high with its sign (minus where x < 0)
 
 Sources: FP4 of Streaming DiLoCo (arXiv 2501.18512, E3M0 with a scale a block); E4M3: Micikevicius et al., arXiv
-2209.05433. The blocks, their bf16 scales and int2's two magnitudes (those that serve a normal distribution
-nearly best) are Thinwire's.
+2209.05433. int1's magnitude, the mean, is the best for given signs (Bernstein et al., signSGD, arXiv 1802.04434;
+Karimireddy et al., arXiv 1901.09847). The blocks, their bf16 scales and int2's two magnitudes (those that serve a
+normal distribution nearly best) are Thinwire's.
 """
 
 import math
@@ -30,7 +32,7 @@ import numpy as np
 from inputs import F32, bf16, tie_distance
 
 BLOCK = 256
-WIRES = ("fp32", "bf16", "fp8", "fp4", "int2")
+WIRES = ("fp32", "bf16", "fp8", "fp4", "int2", "int1")
 
 
 class Margins:
@@ -56,7 +58,7 @@ def e4m3(y):
 def code_block(x, wire, margins):
     """One block as its receivers see it, in x's dtype."""
     size = np.abs(x)
-    middle = size.max() if wire != "int2" else size.sum(dtype=np.float64) / size.size
+    middle = size.max() if wire not in ("int2", "int1") else size.sum(dtype=np.float64) / size.size
     s = bf16(F32(middle))
     if s == 0:
         return np.zeros_like(x)
@@ -76,6 +78,9 @@ def code_block(x, wire, margins):
         margins.code.append(np.abs(size / float(s) - 1.25).min())
         margins.code.append((size[size > 0] / float(s)).min())      # its sign
         return np.where(x < 0, f(-1), f(1)) * np.where(size < 1.25 * float(s), f(s / 2), f(s * 2))
+    if wire == "int1":
+        margins.code.append((size[size > 0] / float(s)).min())      # its sign
+        return np.where(x < 0, f(-s), f(s))
     raise ValueError(wire)
 
 

@@ -24,6 +24,9 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("diloco", "eager_far",
       {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "wire=fp8", "error_feedback=true"});
   add("diloco", "int2", {"sync_every=4", "wire=int2", "error_feedback=true"});
+  add("diloco", "int1_weights",
+      {"sync_every=4", "wire=int1", "error_feedback=true", "error_in=weights", "outer=sgd",
+       "outer_lr=1.4"});
   variants.push_back({&method::find_method("diloco"),
                       "diloco_muon",
                       {"diloco.sync_every=4", "optim.method=muon"}});
@@ -38,6 +41,10 @@ void append_outer_variants(std::vector<Variant>& variants) {
       {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
+  add("streaming", "slices",
+      {"slices=6", "sync_every=6", "overlap=none", "wire=int1", "error_feedback=true",
+       "error_in=weights"});
+  add("streaming", "slices_inner", {"slices=2", "sync_every=7", "overlap_steps=3"});
   add("streaming", "eager",
       {"fragment_layers=1", "sync_every=4", "overlap=eager", "error_feedback=true"});
 }
@@ -77,6 +84,10 @@ void append_member_variants(std::vector<Variant>& variants) {
       {"sync.absent=[\"0=3-3\", \"1=1-2\"]"});
   add("streaming", "absent",
       {"streaming.sync_every=4", "streaming.fragment_layers=1", "streaming.overlap_steps=1"},
+      {"sync.absent=[\"1=2-2\"]"});
+  add("streaming", "absent_slices",
+      {"streaming.sync_every=4", "streaming.slices=4", "streaming.overlap=none",
+       "streaming.wire=int1", "streaming.error_feedback=true", "streaming.error_in=weights"},
       {"sync.absent=[\"1=2-2\"]"});
   add("sparseloco", "absent_speed", with_slow({"sparseloco.sync_every=2"}),
       {"sync.absent=[\"0=2-3\"]"});

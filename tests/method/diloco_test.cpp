@@ -64,6 +64,15 @@ TEST(DiLoCo, ContradictionsAreErrorsThatSayWhy) {
               HasSubstr("outer_lr = 0.5 contradicts outer = \"average\""));
   EXPECT_THAT(refusal("diloco", {"outer=sgd", "outer_momentum=0.5"}),
               HasSubstr("outer_momentum = 0.5 needs outer = \"nesterov\" or \"momentum\""));
+  EXPECT_THAT(refusal("diloco", {"error_in=weights"}),
+              HasSubstr("error_in = \"weights\" needs error_feedback = true"));
+  EXPECT_THAT(refusal("streaming", {"error_feedback=true", "error_in=weights"}),
+              HasSubstr("error_in = \"weights\" needs overlap = \"none\", got \"inner\""));
+  EXPECT_THAT(refusal("streaming", {"slices=4", "fragment_layers=2"}),
+              HasSubstr("fragment_layers = 2 contradicts slices = 4"));
+  EXPECT_THAT(refusal("diloco", {"slices=4"}), HasSubstr("no field 'slices'"));
+  EXPECT_EQ(refusal("diloco", {"wire=int1", "error_feedback=true", "error_in=weights"}),
+            "accepted");
   EXPECT_EQ(refusal("diloco", {"overlap=inner", "overlap_steps=99", "mix=0"}), "accepted");
   EXPECT_EQ(refusal("diloco", {"overlap=eager", "depth=2"}), "accepted");
 }
@@ -84,6 +93,34 @@ TEST(Fragments, TakeLayersInStridedOrderWithTheEndsAtTheEnds) {
   }
   EXPECT_THAT(fragments_of(tensors, 0), testing::Each(0));
   EXPECT_THAT(fragments_of(tensors, 7), testing::Each(0));
+}
+
+TEST(Slices, AreWholeLinesAndTogetherTheTensor) {
+  for (const int64_t lines : {1, 4, 7, 100}) {
+    for (const int64_t slices : {1, 3, 5, 64}) {
+      EXPECT_EQ(slice_begin(16 * lines, 0, slices), 0);
+      EXPECT_EQ(slice_begin(16 * lines, slices, slices), 16 * lines);
+      for (int64_t slice = 0; slice < slices; ++slice) {
+        const int64_t begin = slice_begin(16 * lines, slice, slices);
+        const int64_t count = slice_begin(16 * lines, slice + 1, slices) - begin;
+        EXPECT_EQ(begin % 16, 0);
+        EXPECT_GE(count, 16 * (lines / slices));
+        EXPECT_LE(count, 16 * (lines / slices + 1));
+      }
+    }
+  }
+}
+
+// Everyone receives what every other sends.
+TEST(DiLoCoTraffic, OfOneBitIsThatOfAGather) {
+  const config::Recipe recipe = recipe_with(
+      {"sync.method=diloco", "train.steps=400", "diloco.sync_every=100", "diloco.wire=int1"});
+  const auto tensors = method::tensors_of(recipe);
+  const auto bytes =
+      static_cast<double>(wire_bytes(WireType::kInt1, uint64_t(arena_elements(tensors))));
+  const Traffic traffic = find_method("diloco").traffic(recipe, tensors, 4);
+  EXPECT_DOUBLE_EQ(traffic.sent_bytes, bytes / 100);
+  EXPECT_DOUBLE_EQ(traffic.received_bytes, 3 * bytes / 100);
 }
 
 TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {

@@ -124,6 +124,7 @@ TEST(ExpectedLoss, OfSparselocoIsKnownWhereItsPaperTriedIt) {
 TEST(ExpectedLoss, IsUnknownOfCoarseWiresThatNobodyTried) {
   EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=fp4"})).nats);
   EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=int2", "error_feedback=true"})).nats);
+  EXPECT_FALSE(loss_of(candidate_of("diloco", {"wire=int1", "error_feedback=true"})).nats);
   EXPECT_FALSE(loss_of(candidate_of("diloco", {"wire=int2"})).nats);
   EXPECT_TRUE(loss_of(candidate_of("allreduce", {"wire=fp32"})).nats);
   const ExpectedLoss gradients = loss_of(candidate_of("allreduce", {"wire=fp4"}));

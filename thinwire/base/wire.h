@@ -17,11 +17,11 @@
 
 namespace thinwire {
 
-enum class WireType : uint8_t { kF32, kBf16, kFp8, kFp4, kInt2 };
+enum class WireType : uint8_t { kF32, kBf16, kFp8, kFp4, kInt2, kInt1 };
 
 // Indexed by WireType, as recipes spell them.
-inline constexpr std::array<std::string_view, 5> kWireNames = {"fp32", "bf16", "fp8", "fp4",
-                                                               "int2"};
+inline constexpr std::array<std::string_view, 6> kWireNames = {"fp32", "bf16", "fp8",
+                                                               "fp4",  "int2", "int1"};
 
 constexpr std::span<const std::string_view> names_of(WireType) { return kWireNames; }
 
@@ -32,14 +32,32 @@ constexpr size_t wire_block(WireType type) {
   return type == WireType::kF32 || type == WireType::kBf16 ? 1 : 256;
 }
 
-// Bytes of `count` encoded values: 2 for the scale of each block, then 8, 4 or 2 bits per value,
+// Whether sums of such values are worth encoding in the same format. One bit holds a sign, which of
+// a sum is too little: contributions are gathered, and everyone forms the sum.
+constexpr bool holds_sums(WireType type) { return type != WireType::kInt1; }
+
+// Of the formats with scales.
+constexpr uint64_t values_in_a_byte(WireType type) {
+  switch (type) {
+    case WireType::kInt1:
+      return 8;
+    case WireType::kInt2:
+      return 4;
+    case WireType::kFp4:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+// Bytes of `count` encoded values: 2 for the scale of each block, then 8, 4, 2 or 1 bits per value,
 // rounded up to whole bytes per block.
 constexpr uint64_t wire_bytes(WireType type, uint64_t count) {
   if (type == WireType::kF32) return 4 * count;
   if (type == WireType::kBf16) return 2 * count;
   const uint64_t scales = (count + wire_block(type) - 1) / wire_block(type) * 2;
-  if (type == WireType::kFp8) return scales + count;
-  return scales + (type == WireType::kFp4 ? (count + 1) / 2 : (count + 3) / 4);
+  const uint64_t together = values_in_a_byte(type);
+  return scales + (count + together - 1) / together;
 }
 
 // The inverse, for counts of whole lines of 16 values, as arenas have them.
@@ -48,8 +66,7 @@ constexpr uint64_t wire_values(WireType type, uint64_t bytes) {
   if (type == WireType::kBf16) return bytes / 2;
   const uint64_t block = wire_bytes(type, wire_block(type));
   const uint64_t rest = bytes % block;
-  const uint64_t values_a_byte = type == WireType::kFp8 ? 1 : type == WireType::kFp4 ? 2 : 4;
-  return bytes / block * wire_block(type) + (rest > 2 ? (rest - 2) * values_a_byte : 0);
+  return bytes / block * wire_block(type) + (rest > 2 ? (rest - 2) * values_in_a_byte(type) : 0);
 }
 
 // The values [begin, end) of `count` that a member sums for everybody: whole blocks, except at the

@@ -67,6 +67,7 @@ constexpr std::array<WireCodec, kWireNames.size()> kCodecs = {{
     {WireType::kFp8, encode_fp8, decode_blocks<WireType::kFp8, decode_fp8>},
     {WireType::kFp4, encode_fp4, decode_blocks<WireType::kFp4, decode_fp4>},
     {WireType::kInt2, encode_int2, decode_blocks<WireType::kInt2, decode_int2>},
+    {WireType::kInt1, encode_int1, decode_blocks<WireType::kInt1, decode_int1>},
 }};
 
 }  // namespace

@@ -236,4 +236,42 @@ THINWIRE_CLONES bool decode_int2(std::span<const uint8_t> in, std::span<float> v
   return valid;
 }
 
+THINWIRE_CLONES void encode_int1(std::span<const float> values, std::span<uint8_t> out) {
+  const auto block = [](const float* __restrict x, size_t count, uint8_t* __restrict to)
+      __attribute__((always_inline)) {
+    const size_t eighth = (count + 7) / 8;
+    const float scale = put_scale(mean_magnitude(x, count), to);
+    std::memset(to + 2, 0, eighth);
+    if (scale == 0) return;
+    for (size_t part = 0; part < 8; ++part) {
+      const size_t first = std::min(part * eighth, count);
+      const size_t last = std::min(first + eighth, count);
+      for (size_t i = first; i < last; ++i) {
+        to[2 + i - first] |= static_cast<uint8_t>((x[i] < 0 ? 1u : 0u) << part);
+      }
+    }
+  };
+  for_blocks(WireType::kInt1, values.data(), values.size(), out.data(), block);
+}
+
+THINWIRE_CLONES bool decode_int1(std::span<const uint8_t> in, std::span<float> values) {
+  bool valid = true;
+  const auto block = [&valid](float* __restrict x, size_t count, const uint8_t* __restrict from)
+      __attribute__((always_inline)) {
+    const size_t eighth = (count + 7) / 8;
+    const float scale = get_scale(from);
+    for (size_t part = 0; part < 8; ++part) {
+      const size_t first = std::min(part * eighth, count);
+      const size_t last = std::min(first + eighth, count);
+      for (size_t i = first; i < last; ++i) {
+        const uint32_t minus = from[2 + i - first] >> part & 1u;
+        x[i] = scale == 0 ? 0.0f : float_of(bits_of(scale) | minus << 31);
+      }
+    }
+    valid = valid && valid_scale(scale);
+  };
+  for_blocks(WireType::kInt1, values.data(), values.size(), in.data(), block);
+  return valid;
+}
+
 }  // namespace thinwire::codec

@@ -6,6 +6,7 @@
 //   fp4   E3M0: 0 and the scale times 2^-6 ... 2^0, as in Streaming DiLoCo (Douillard et al.
 //         2025, arXiv 2501.18512)
 //   int2  half the mean magnitude, or twice
+//   int1  the mean magnitude
 #pragma once
 
 #include <cstdint>
@@ -19,5 +20,7 @@ void encode_fp4(std::span<const float> values, std::span<uint8_t> out);
 bool decode_fp4(std::span<const uint8_t> in, std::span<float> values);
 void encode_int2(std::span<const float> values, std::span<uint8_t> out);
 bool decode_int2(std::span<const uint8_t> in, std::span<float> values);
+void encode_int1(std::span<const float> values, std::span<uint8_t> out);
+bool decode_int1(std::span<const uint8_t> in, std::span<float> values);
 
 }  // namespace thinwire::codec

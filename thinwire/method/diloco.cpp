@@ -20,6 +20,7 @@ namespace thinwire::method {
 namespace {
 
 constexpr std::string_view kAlgorithm = "diloco";
+constexpr int64_t kFragmentLayers = 3;  // of streaming, by default
 
 struct DilocoPreset {
   const char* name;
@@ -34,8 +35,19 @@ void require(std::string_view table, bool holds, std::string_view message) {
 
 // Elements of each fragment's buffer: its tensors, each padded as in the arena.
 std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
-                                       int64_t fragment_layers) {
-  const std::vector<int64_t> fragments = fragments_of(tensors, fragment_layers);
+                                       const FragmentRule& rule) {
+  if (rule.slices > 0) {
+    std::vector<int64_t> elements(static_cast<size_t>(rule.slices));
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const int64_t padded = arena_elements(tensors.subspan(t, 1));
+      for (int64_t slice = 0; slice < rule.slices; ++slice) {
+        elements[static_cast<size_t>(slice)] +=
+            slice_begin(padded, slice + 1, rule.slices) - slice_begin(padded, slice, rule.slices);
+      }
+    }
+    return elements;
+  }
+  const std::vector<int64_t> fragments = fragments_of(tensors, rule.layers);
   std::vector<int64_t> elements(
       static_cast<size_t>(*std::max_element(fragments.begin(), fragments.end()) + 1));
   for (size_t t = 0; t < tensors.size(); ++t) {
@@ -78,6 +90,21 @@ void check_outer_step(std::string_view table, const DilocoOptions& options) {
                       options.outer_momentum, name_of(options.outer)));
 }
 
+void check_error_place(std::string_view table, const DilocoOptions& options) {
+  if (options.error_in == ErrorPlace::kBuffer) return;
+  require(table, options.error_feedback,
+          "error_in = \"weights\" needs error_feedback = true: without it nothing is kept");
+  require(table, options.overlap == Overlap::kNone,
+          fmt::format("error_in = \"weights\" needs overlap = \"none\", got \"{}\": weights that "
+                      "keep an error cannot change while a sum is in flight",
+                      name_of(options.overlap)));
+}
+
+// Whether contributions are gathered instead of being summed by the transport.
+bool gathers(const DilocoOptions& options, const config::Recipe& recipe) {
+  return recipe.sync.aggregation().robust() || !holds_sums(options.wire);
+}
+
 // Steps that a fragment's sum may be in flight before a worker waits for it.
 double steps_in_flight(const DilocoOptions& options) {
   if (options.overlap == Overlap::kNone) return 0;
@@ -88,7 +115,7 @@ double steps_in_flight(const DilocoOptions& options) {
 // Every send is a sum over the clusters (base/wire.h).
 Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
                    std::span<const TensorSpec> tensors, int members) {
-  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragments());
   const auto fragments = static_cast<int64_t>(elements.size());
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
   const int clusters = clusters_of(recipe.sync, members).count;
@@ -97,7 +124,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const auto bytes = static_cast<double>(wire_bytes(options.wire, values));
-    const Piece all = sum_traffic(recipe.sync.aggregation().robust(), bytes, clusters);
+    const Piece all = sum_traffic(gathers(options, recipe), bytes, clusters);
     Traffic send;
     send.sent_bytes = all.sent_bytes / members;
     send.received_bytes = all.received_bytes / members;
@@ -136,7 +163,7 @@ int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule
 
 std::vector<Operation> operations_of(const DilocoOptions& options, const config::Recipe& recipe,
                                      std::span<const TensorSpec> tensors, int64_t step) {
-  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragment_layers);
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragments());
   const auto fragments = static_cast<int64_t>(elements.size());
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
   const int64_t completed = step + 1;
@@ -148,13 +175,13 @@ std::vector<Operation> operations_of(const DilocoOptions& options, const config:
     for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
          ++number) {
       const int64_t opened = schedule.sent_after(fragment, number);
-      const Operation sum{.collective = recipe.sync.aggregation().robust() ? Collective::kGather
-                                                                           : Collective::kReduce,
-                          .group = across(recipe.sync),
-                          .round = static_cast<uint64_t>(opened - 1),
-                          .fragment = static_cast<uint32_t>(fragment),
-                          .bytes = wire_bytes(options.wire, values),
-                          .due = due_after(options, schedule, fragment, number)};
+      const Operation sum{
+          .collective = gathers(options, recipe) ? Collective::kGather : Collective::kReduce,
+          .group = across(recipe.sync),
+          .round = static_cast<uint64_t>(opened - 1),
+          .fragment = static_cast<uint32_t>(fragment),
+          .bytes = wire_bytes(options.wire, values),
+          .due = due_after(options, schedule, fragment, number)};
       if (opened == completed) all.push_back(sum);
       if (sum.due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
     }
@@ -175,7 +202,7 @@ constexpr DilocoPreset kPresets[] = {
      "Trains the workers independently and steps along their mean pseudo-gradient, a few layers at "
      "a time, while training continues.",
      [](DilocoOptions& options) {
-       options.fragment_layers = 3;
+       options.fragment_layers = kFragmentLayers;
        options.wire = WireType::kFp4;
        options.overlap = Overlap::kInner;
      }},
@@ -237,6 +264,9 @@ void DilocoOptions::describe(config::Fields& fields) {
     fields.integer("fragment_layers", fragment_layers, "layers", 1, 10'000,
                    "Layers of a fragment; fragments are sent one after another, spread evenly over "
                    "sync_every steps.");
+    fields.integer("slices", slices, "fragments", 0, 100'000,
+                   "Fragments that are each an equal part of every tensor, instead of layers; 0: "
+                   "none.");
   }
   fields.choice(
       "outer", outer,
@@ -253,6 +283,9 @@ void DilocoOptions::describe(config::Fields& fields) {
   fields.flag(
       "error_feedback", error_feedback,
       "Keep what a pseudo-gradient loses in the number format, and send it with the next one.");
+  fields.choice("error_in", error_in,
+                "With error_feedback: where that is kept; in weights, a worker goes on training "
+                "from what it has learned and not yet sent, and needs no buffer.");
   fields.choice(
       "overlap", overlap,
       "What workers do while sums are in flight: wait; take overlap_steps steps; take all "
@@ -279,15 +312,20 @@ int64_t DilocoOptions::buffers() const {
   return overlap == Overlap::kDelayed || eager() ? sums + 1 : sums;
 }
 
-int64_t fragment_count(int64_t layers, int64_t fragment_layers) {
-  if (fragment_layers == 0) return 1;
-  return std::max<int64_t>(1, (layers + fragment_layers - 1) / fragment_layers);
+int64_t fragment_count(int64_t layers, const FragmentRule& rule) {
+  if (rule.slices > 0) return rule.slices;
+  if (rule.layers == 0) return 1;
+  return std::max<int64_t>(1, (layers + rule.layers - 1) / rule.layers);
+}
+
+int64_t slice_begin(int64_t padded, int64_t slice, int64_t slices) {
+  return padded / kArenaAlignment * slice / slices * kArenaAlignment;
 }
 
 std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers) {
   int64_t layers = 0;
   for (const TensorSpec& tensor : tensors) layers = std::max<int64_t>(layers, tensor.layer + 1);
-  const int64_t count = fragment_count(layers, fragment_layers);
+  const int64_t count = fragment_count(layers, {fragment_layers});
   std::vector<int64_t> fragments;
   fragments.reserve(tensors.size());
   for (const TensorSpec& tensor : tensors) {
@@ -304,10 +342,19 @@ void check_diloco(std::string_view table, const DilocoOptions& options,
                   const config::Recipe& recipe) {
   check_within(recipe);
   check_outer_step(table, options);
-  check_overlap(table, options, fragment_count(recipe.model.layers, options.fragment_layers));
+  check_overlap(table, options, fragment_count(recipe.model.layers, options.fragments()));
+  check_error_place(table, options);
+  require(table, options.slices == 0 || options.fragment_layers == kFragmentLayers,
+          fmt::format("fragment_layers = {} contradicts slices = {}, of which each has a part of "
+                      "every layer",
+                      options.fragment_layers, options.slices));
   require(
-      table, !options.error_feedback || options.wire != WireType::kF32,
-      "error_feedback = true needs wire bf16, fp8, fp4 or int2: fp32 has no error to feed back");
+      table, holds_sums(options.wire) || recipe.sync.late == config::LateContributions::kDrop,
+      "wire = \"int1\" needs sync.late = \"drop\", got \"count\": contributions of one round are "
+      "added up by the members");
+  require(table, !options.error_feedback || options.wire != WireType::kF32,
+          "error_feedback = true needs wire bf16, fp8, fp4, int2 or int1: fp32 has no error to "
+          "feed back");
 }
 
 StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& recipe,
@@ -316,18 +363,20 @@ StateBytes diloco_state(const DilocoOptions& options, const config::Recipe& reci
   const int consensus = options.has_momentum() ? 2 : 1;  // shared weights, v
   int corrections = 0;                                   // e, u
   if (options.eager()) corrections = options.has_momentum() ? 2 : 1;
-  const auto fragments =
-      static_cast<int64_t>(fragment_elements(tensors, options.fragment_layers).size());
+  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragments());
+  const auto fragments = static_cast<int64_t>(elements.size());
   const auto local = static_cast<double>(options.buffers() + corrections) +
-                     (options.error_feedback ? 1.0 : 0.0) +
                      (options.passes_buffer(fragments) ? 1.0 : 0.0);
+  double error = options.error_feedback ? arena : 0;
+  if (options.keeps_error_in_weights()) {  // one fragment's, on its way there
+    error = sizeof(float) * static_cast<double>(*std::ranges::max_element(elements));
+  }
   const auto workers = static_cast<int>(recipe.train.workers);
   // Every fragment is sent at the end of the run.
   const auto in_flight = static_cast<double>(std::max<int64_t>(options.buffers(), 1));
-  const double sums =
-      in_flight * sum_memory(recipe.sync.aggregation().robust(), arena / sizeof(float),
-                             options.wire, clusters_of(recipe.sync, workers).count);
-  return {consensus * arena, local * arena + within_state(recipe, tensors),
+  const double sums = in_flight * sum_memory(gathers(options, recipe), arena / sizeof(float),
+                                             options.wire, clusters_of(recipe.sync, workers).count);
+  return {consensus * arena, local * arena + error + within_state(recipe, tensors),
           sums + within_sums(recipe, tensors)};
 }
 

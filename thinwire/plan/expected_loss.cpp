@@ -152,6 +152,9 @@ ExpectedLoss of_diloco(const method::DilocoOptions& options, int64_t sync_every,
   if (options.wire == WireType::kInt2 && !options.error_feedback) {
     return unknown("no run has two bits without error_feedback");
   }
+  if (options.wire == WireType::kInt1) {
+    return unknown("one bit has been tried on models below 1 M parameters only");
+  }
   return of_local_sgd(sync_every, model, own);
 }
 

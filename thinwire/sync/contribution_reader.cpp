@@ -58,7 +58,7 @@ class PseudoGradientReader final : public ContributionReader {
   PseudoGradientReader(const method::DilocoOptions& options, const tensor::Layout& layout,
                        ThreadPool&)
       : codec_(codec::wire_codec(options.wire)),
-        fragments_(diloco_fragments(layout, options.fragment_layers)) {}
+        fragments_(diloco_fragments(layout, options.fragments())) {}
 
   Result<void> read(std::span<const uint8_t> payload, codec::PayloadId, uint32_t fragment,
                     tensor::Arena& out) override {

@@ -20,8 +20,8 @@ namespace {
 struct InFlight {
   int64_t number;  // of the fragment's sends, from 1
   transport::Key key;
-  bool empty;        // nobody contributed: the sum is zero
-  bool contributed;  // this worker, or its cluster, is in it
+  bool empty;    // nobody contributed: the sum is zero
+  float weight;  // with which this worker, or its cluster, is in it; 0: it is not
 };
 
 struct FragmentState {
@@ -40,7 +40,7 @@ class Diloco final : public LocalUpdateStrategy {
         step_(options, codec_, shared_, worker.params, worker.threads),
         buffers_(static_cast<size_t>(options.buffers()),
                  std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
-    for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragment_layers)) {
+    for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragments())) {
       fragments_.emplace_back().place = std::move(place);
     }
     if (options.passes_buffer(static_cast<int64_t>(fragments_.size()))) {
@@ -130,6 +130,11 @@ class Diloco final : public LocalUpdateStrategy {
                                   static_cast<size_t>(fragment.place.count));
   }
 
+  // Whether its weights keep what it has not sent of a fragment.
+  bool turns(const Round& round) const {
+    return options_.keeps_error_in_weights() && !own(round).inactive();
+  }
+
   // Whether the sum that overlapped with training is due; at the end of the run every sum is.
   bool arrives(const FragmentState& fragment, const Round& round) const {
     if (options_.overlap != method::Overlap::kInner || fragment.in_flight.empty()) return false;
@@ -144,6 +149,7 @@ class Diloco final : public LocalUpdateStrategy {
     const float weight = cluster_.weight_since(round, sent_after(f, number - 1));
     if (weight == 0) {
       std::ranges::fill(gradient, 0.0f);
+      if (turns(round)) step_.turn(fragment.place);
       return start(f, number, round);
     }
     step_.pseudo_gradient(fragment.place, weight, gradient);
@@ -152,7 +158,7 @@ class Diloco final : public LocalUpdateStrategy {
     const int64_t before = number - options_.depth;
     const bool late =
         options_.eager() && before > fragment.settled && sent_after(f, before) > own(round).since;
-    step_.sent(fragment.place, gradient,
+    step_.sent(fragment.place, weight, gradient,
                late ? pseudo_gradient(fragment, before) : std::span<float>());
   }
 
@@ -166,8 +172,8 @@ class Diloco final : public LocalUpdateStrategy {
     const transport::Key key{round.run, round.epoch, round.step, static_cast<uint32_t>(f)};
     const uint64_t since = sent_after(f, number - 1);
     const MemberShares shares = cluster_.shares(round, since);
-    const bool contributed = cluster_.weight_since(round, since) > 0;
-    fragments_[f].in_flight.push_back({number, key, shares.from.empty(), contributed});
+    const float weight = cluster_.weight_since(round, since);
+    fragments_[f].in_flight.push_back({number, key, shares.from.empty(), weight});
     if (shares.from.empty()) return;
     cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, shares);
   }
@@ -179,7 +185,9 @@ class Diloco final : public LocalUpdateStrategy {
     auto done = collect(fragment, static_cast<size_t>(left), report);
     if (!done) return done;
     if (round.last) step_.settle(fragment.place);
-    if (round.last || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
+    if (!round.last && turns(round)) {
+      step_.turn(fragment.place);
+    } else if (round.last || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
       step_.follow(fragment.place);
     } else if (left == 0) {
       step_.blend(fragment.place);
@@ -212,10 +220,10 @@ class Diloco final : public LocalUpdateStrategy {
       std::ranges::fill(mean, 0.0f);
       return {};
     }
-    if (sum.contributed && step_.keeps_error()) {
+    if (sum.weight > 0 && step_.keeps_error()) {
       const Result<bool> left_out = cluster_.left_out(sum.key, timeout);
       if (!left_out) return tl::unexpected(left_out.error());
-      if (*left_out) step_.add_back(fragment.place, mean);
+      if (*left_out) step_.add_back(fragment.place, sum.weight, mean);
     }
     return cluster_.wait_all_reduce(sum.key, mean, timeout);
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "thinwire/method/diloco.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::sync {
@@ -24,7 +25,8 @@ struct DilocoFragment {
   std::vector<FragmentPiece> pieces;  // ascending in both offsets
 };
 
-// The fragments of method::fragments_of.
-std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout, int64_t fragment_layers);
+// Throws UsageError where slices are more than the lines of the layout.
+std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout,
+                                             const method::FragmentRule& rule);
 
 }  // namespace thinwire::sync

@@ -39,6 +39,11 @@ THINWIRE_CLONES void subtract(const float* __restrict from, const float* __restr
   for (int64_t i = 0; i < count; ++i) out[i] = from[i] - values[i];
 }
 
+// `out` may be `values`.
+THINWIRE_CLONES void divide(const float* values, float* out, int64_t count, float by) {
+  for (int64_t i = 0; i < count; ++i) out[i] = values[i] / by;
+}
+
 THINWIRE_CLONES void add_to(const float* __restrict left, const float* __restrict right,
                             float* __restrict out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) out[i] = left[i] + right[i];
@@ -91,7 +96,7 @@ OuterStep::OuterStep(const method::DilocoOptions& options, const WireCodec& code
   if (options.has_momentum()) {
     velocity_.emplace(shared.layout(), WeightFormat::kF32, shared.offload());
   }
-  if (options.error_feedback) error_.resize(total);
+  if (options.error_feedback && !options.keeps_error_in_weights()) error_.resize(total);
   if (!options.eager()) return;
   correction_.resize(total);
   if (options.has_momentum()) correction_velocity_.resize(total);
@@ -148,25 +153,33 @@ void OuterStep::step(float* target, float* velocity, const float* gradient, int6
   }
 }
 
-void OuterStep::sent(const DilocoFragment& fragment, std::span<const float> gradient,
+void OuterStep::sent(const DilocoFragment& fragment, float weight, std::span<const float> gradient,
                      std::span<const float> late) {
+  lost_.resize(options_.keeps_error_in_weights() ? gradient.size() : 0);
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
     for (int64_t at = begin; at < end; at += kChunk) {
       const auto first = static_cast<size_t>(at);
       const auto count = static_cast<size_t>(std::min(kChunk, end - at));
-      sent_chunk(fragment.begin + at, gradient.subspan(first, count),
+      sent_chunk(fragment, at, gradient.subspan(first, count),
                  late.empty() ? late : late.subspan(first, count));
     }
   });
+  if (lost_.empty()) return;
+  float* params = params_.all().data();
+  for_pieces(fragment, true, [&](int64_t arena, int64_t buffer, int64_t count) {
+    divide(lost_.data() + (buffer - fragment.begin), params + arena, count, weight);
+  });
 }
 
-void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
-                           std::span<const float> late) {
+void OuterStep::sent_chunk(const DilocoFragment& fragment, int64_t at,
+                           std::span<const float> gradient, std::span<const float> late) {
+  const int64_t place = fragment.begin + at;
   const auto count = static_cast<int64_t>(gradient.size());
   std::array<float, kChunk> values;
   const std::span received(values.data(), gradient.size());
   quantise(codec_, gradient, received);
   if (!error_.empty()) subtract(gradient.data(), received.data(), error_.data() + place, count);
+  if (!lost_.empty()) subtract(gradient.data(), received.data(), lost_.data() + at, count);
   if (correction_.empty()) return;
   if (!late.empty()) {
     std::array<float, kChunk> late_values;
@@ -179,16 +192,34 @@ void OuterStep::sent_chunk(int64_t place, std::span<const float> gradient,
        received.data(), count);
 }
 
-void OuterStep::add_back(const DilocoFragment& fragment, std::span<const float> gradient) {
+void OuterStep::add_back(const DilocoFragment& fragment, float weight,
+                         std::span<const float> gradient) {
+  lost_.resize(gradient.size());
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
-    std::array<float, kChunk> values;
     for (int64_t at = begin; at < end; at += kChunk) {
-      const int64_t count = std::min(kChunk, end - at);
-      const auto length = static_cast<size_t>(count);
-      const std::span received = std::span(values).first(length);
-      quantise(codec_, gradient.subspan(static_cast<size_t>(at), length), received);
-      add(received.data(), error_.data() + fragment.begin + at, count);
+      const auto first = static_cast<size_t>(at);
+      const auto count = static_cast<size_t>(std::min(kChunk, end - at));
+      quantise(codec_, gradient.subspan(first, count), std::span(lost_).subspan(first, count));
     }
+  });
+  if (!error_.empty()) {
+    add(lost_.data(), error_.data() + fragment.begin, fragment.count);
+    lost_ = {};
+    return;
+  }
+  float* params = params_.all().data();
+  for_pieces(fragment, true, [&](int64_t arena, int64_t buffer, int64_t count) {
+    float* const lost = lost_.data() + (buffer - fragment.begin);
+    divide(lost, lost, count, weight);
+    add(lost, params + arena, count);
+  });
+}
+
+void OuterStep::turn(const DilocoFragment& fragment) {
+  const float* shared = std::as_const(shared_).all().data();
+  float* params = params_.all().data();
+  for_pieces(fragment, true, [&](int64_t arena, int64_t, int64_t count) {
+    take_difference(shared + arena, params + arena, params + arena, count, 1);
   });
 }
 

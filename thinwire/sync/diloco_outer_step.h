@@ -29,17 +29,21 @@ class OuterStep {
   // the fragment's length, and may be the params' own memory; its gaps become zero.
   void pseudo_gradient(const DilocoFragment& fragment, float weight, std::span<float> out);
   // Whether sent() has anything to do.
-  bool follows_sent() const { return !error_.empty() || !correction_.empty(); }
-  // Called after `gradient` was sent: keeps its quantisation error, and steps the correction along
-  // `gradient` minus `late`, the pseudo-gradient whose sum is due now (empty: none). Throws Error
-  // if the gradient is not finite.
-  void sent(const DilocoFragment& fragment, std::span<const float> gradient,
+  bool follows_sent() const { return keeps_error() || !correction_.empty(); }
+  // Called after `gradient`, a pseudo-gradient times `weight`, was sent: keeps its quantisation
+  // error, and steps the correction along `gradient` minus `late`, the pseudo-gradient whose sum is
+  // due now (empty: none). Throws Error if the gradient is not finite.
+  void sent(const DilocoFragment& fragment, float weight, std::span<const float> gradient,
             std::span<const float> late);
   // `gradient` was sent, but left out of its sum: adds it back to the error, if error feedback is
   // on.
-  void add_back(const DilocoFragment& fragment, std::span<const float> gradient);
+  void add_back(const DilocoFragment& fragment, float weight, std::span<const float> gradient);
   // Whether add_back() has anything to do.
-  bool keeps_error() const { return !error_.empty(); }
+  bool keeps_error() const { return options_.error_feedback; }
+  // Where the error is kept in the weights: params = shared weights - params. Until the sum is
+  // applied the params hold the error, of which nothing was sent if sent() was not called; then
+  // this makes weights of them again.
+  void turn(const DilocoFragment& fragment);
   // Steps the shared weights along the mean of a fragment's pseudo-gradients.
   void apply(const DilocoFragment& fragment, std::span<const float> mean);
 
@@ -61,7 +65,9 @@ class OuterStep {
   template <typename Body>
   void for_pieces(const DilocoFragment& fragment, bool params_done, const Body& body);
   float* velocity(int64_t place) { return velocity_ ? velocity_->all().data() + place : nullptr; }
-  void sent_chunk(int64_t place, std::span<const float> gradient, std::span<const float> late);
+  // `at`: where the chunk is in the fragment.
+  void sent_chunk(const DilocoFragment& fragment, int64_t at, std::span<const float> gradient,
+                  std::span<const float> late);
   // The outer optimizer's step of `count` values along `gradient`.
   void step(float* target, float* velocity, const float* gradient, int64_t count) const;
 
@@ -73,7 +79,8 @@ class OuterStep {
   std::optional<tensor::Arena> velocity_;   // v; none if the outer step has no momentum
   std::vector<float> correction_;           // e; empty unless overlap = eager
   std::vector<float> correction_velocity_;  // u
-  std::vector<float> error_;                // r; empty without error feedback
+  std::vector<float> error_;                // r; empty without error feedback or in the weights
+  std::vector<float> lost_;                 // a fragment's, on its way into the weights
 };
 
 }  // namespace thinwire::sync

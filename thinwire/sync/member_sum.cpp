@@ -37,12 +37,16 @@ class Contributed {
   }
 
   Result<void> read(size_t first, std::span<float> values) const {
+    auto done = read_sent(first, values);
+    for (float& value : values) value /= weight_;
+    return done;
+  }
+  // As sent, with the weight.
+  Result<void> read_sent(size_t first, std::span<float> values) const {
     const auto coded =
         std::span(*delivery_.payload)
             .subspan(wire_bytes(codec_.type, first), wire_bytes(codec_.type, values.size()));
-    auto done = codec_.decode(coded, values);
-    for (float& value : values) value /= weight_;
-    return done;
+    return codec_.decode(coded, values);
   }
 
   float weight() const { return weight_; }
@@ -89,6 +93,28 @@ Result<Counted> count(std::span<const transport::Delivery> committed, const Wire
   return fail(FailureKind::kLostPeer, "nobody's contribution was committed");
 }
 
+// The mean: the sum of what was sent, in member order, times what makes up for those who are
+// missing.
+Result<void> add_up(const Counted& counted, const MemberShares& shares, std::span<float> out) {
+  double all = 0, present = 0;
+  for (const float weight : shares.weights) all += weight;
+  for (const float weight : counted.weights) present += weight;
+  const bool complete = counted.weights.size() == shares.weights.size();
+  const float factor = complete ? 1 : static_cast<float>(all / present);
+  std::vector<float> values(std::min(kPieceValues, out.size()));
+  for (size_t first = 0; first < out.size(); first += kPieceValues) {
+    const auto sum = out.subspan(first, std::min(kPieceValues, out.size() - first));
+    const auto sent = std::span(values).first(sum.size());
+    std::ranges::fill(sum, 0.0f);
+    for (const Contributed& part : counted.parts) {
+      if (auto done = part.read_sent(first, sent); !done) return done;
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += sent[i];
+    }
+    for (float& value : sum) value *= factor;
+  }
+  return {};
+}
+
 }  // namespace
 
 MemberShares shares_of(const Round& round) {
@@ -103,7 +129,7 @@ MemberShares shares_of(const Round& round) {
 
 void MemberSum::start(const transport::Key& key, std::span<const float> values,
                       const WireCodec& codec, const MemberShares& shares) {
-  if (!options_.robust()) {
+  if (!options_.robust() && holds_sums(codec.type)) {
     return communicator_.start_all_reduce(key, values, codec, shares.from);
   }
   gathering_[key] = {&codec, shares, {}};
@@ -124,7 +150,7 @@ Result<void> MemberSum::gather(const transport::Key& key, Gathering& gathering, 
 }
 
 Result<bool> MemberSum::left_out(const transport::Key& key, double timeout_s) {
-  if (!options_.robust()) return communicator_.left_out(key, timeout_s);
+  if (!gathers(key)) return communicator_.left_out(key, timeout_s);
   Gathering& gathering = gathering_.at(key);
   if (auto done = gather(key, gathering, timeout_s); !done) return tl::unexpected(done.error());
   const int self = communicator_.rank();
@@ -135,12 +161,13 @@ Result<bool> MemberSum::left_out(const transport::Key& key, double timeout_s) {
 }
 
 Result<void> MemberSum::wait(const transport::Key& key, std::span<float> out, double timeout_s) {
-  if (!options_.robust()) return communicator_.wait_all_reduce(key, out, timeout_s);
+  if (!gathers(key)) return communicator_.wait_all_reduce(key, out, timeout_s);
   const auto node = gathering_.extract(key);
   Gathering gathering = node.mapped();
   if (auto done = gather(key, gathering, timeout_s); !done) return done;
   const auto counted = count(*gathering.committed, *gathering.codec, gathering.shares, out.size());
   if (!counted) return tl::unexpected(counted.error());
+  if (!options_.robust()) return add_up(*counted, gathering.shares, out);
   const codec::Aggregation aggregation(options_, counted->weights, counted->magnitudes);
   std::vector<std::vector<float>> rows(counted->parts.size(),
                                        std::vector<float>(std::min(kPieceValues, out.size())));

@@ -1,12 +1,11 @@
 // The sum of what members contribute to an operation, weighted by their shares, by any rule of
 // sync.aggregate (docs/aggregation.md). The mean is an all_reduce. Any other rule needs every
-// single contribution: they are gathered, in the same number format, and each member aggregates
-// them locally, so it receives members - 1 times the encoded buffer. The result is not encoded
-// again.
+// single contribution, and so does the mean in a number format that holds no sums (base/wire.h):
+// they are gathered, in the same number format, and each member aggregates them locally, so it
+// receives members - 1 times the encoded buffer. The result is not encoded again.
 //
-// What cannot be decoded, has the wrong length or a value that is not finite is left out of a rule
-// other than the mean; all members leave out the same contributions, and the weights of the rest
-// add up to 1.
+// What cannot be decoded, has the wrong length or a value that is not finite is left out of what is
+// gathered; all members leave out the same contributions, and the weights of the rest add up to 1.
 #pragma once
 
 #include <map>
@@ -51,6 +50,7 @@ class MemberSum {
     std::optional<std::vector<transport::Delivery>> committed;
   };
 
+  bool gathers(const transport::Key& key) const { return gathering_.contains(key); }
   Result<void> gather(const transport::Key& key, Gathering& gathering, double timeout_s);
 
   const AggregateOptions options_;

@@ -21,7 +21,7 @@ class SparseLoco final : public LocalUpdateStrategy {
         outer_(options.outer_options()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
         codec_(options, worker.spec.aggregate, worker.params.layout(), worker.threads),
-        whole_(diloco_fragments(worker.params.layout(), 0).front()),
+        whole_(diloco_fragments(worker.params.layout(), {}).front()),
         schedule_{worker.spec.steps, options.sync_every, 1} {}
 
   Result<StepReport> after_step(const Round& round) override {
