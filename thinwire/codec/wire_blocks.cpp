@@ -122,6 +122,39 @@ THINWIRE_INLINE float from_e3m0(uint32_t code, float scale) {
   return e == 0 ? 0.0f : float_of(bits_of(magnitude) | (code & 8u) << 28);
 }
 
+// Codes of kBits bits; byte j has those of values j, n + j, 2 n + j, ... with n the number of
+// bytes, the first in the lowest bits.
+template <size_t kBits, typename Code>
+THINWIRE_INLINE void pack(const float* __restrict x, size_t count, uint8_t* __restrict to,
+                          bool zeros, const Code& code) {
+  constexpr size_t kParts = 8 / kBits;
+  const size_t bytes = (count + kParts - 1) / kParts;
+  std::memset(to, 0, bytes);
+  if (zeros) return;
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t first = std::min(part * bytes, count);
+    const size_t last = std::min(first + bytes, count);
+    for (size_t i = first; i < last; ++i) {
+      to[i - first] |= static_cast<uint8_t>(code(x[i]) << kBits * part);
+    }
+  }
+}
+
+// `value` gets a code with other bits above it.
+template <size_t kBits, typename Value>
+THINWIRE_INLINE void unpack(float* __restrict x, size_t count, const uint8_t* __restrict from,
+                            const Value& value) {
+  constexpr size_t kParts = 8 / kBits;
+  const size_t bytes = (count + kParts - 1) / kParts;
+  for (size_t part = 0; part < kParts; ++part) {
+    const size_t first = std::min(part * bytes, count);
+    const size_t last = std::min(first + bytes, count);
+    for (size_t i = first; i < last; ++i) {
+      x[i] = value(static_cast<uint32_t>(from[i - first]) >> kBits * part);
+    }
+  }
+}
+
 THINWIRE_INLINE uint32_t to_int2(float x, int32_t border) {
   const uint32_t large = static_cast<int32_t>(bits_of(x) & kMagnitude) >= border ? 2u : 0u;
   return large | (x < 0 ? 1u : 0u);
@@ -201,18 +234,12 @@ THINWIRE_CLONES bool decode_fp4(std::span<const uint8_t> in, std::span<float> va
 THINWIRE_CLONES void encode_int2(std::span<const float> values, std::span<uint8_t> out) {
   const auto block = [](const float* __restrict x, size_t count, uint8_t* __restrict to)
       __attribute__((always_inline)) {
-    const size_t quarter = (count + 3) / 4;
     const float scale = put_scale(mean_magnitude(x, count), to);
-    std::memset(to + 2, 0, quarter);
-    if (scale == 0) return;
     const auto border = std::bit_cast<int32_t>(1.25f * scale);
-    for (size_t part = 0; part < 4; ++part) {
-      const size_t first = std::min(part * quarter, count);
-      const size_t last = std::min(first + quarter, count);
-      for (size_t i = first; i < last; ++i) {
-        to[2 + i - first] |= static_cast<uint8_t>(to_int2(x[i], border) << 2 * part);
-      }
-    }
+    pack<2>(
+        x, count, to + 2, scale == 0, [border](float value) __attribute__((always_inline)) {
+          return to_int2(value, border);
+        });
   };
   for_blocks(WireType::kInt2, values.data(), values.size(), out.data(), block);
 }
@@ -221,15 +248,11 @@ THINWIRE_CLONES bool decode_int2(std::span<const uint8_t> in, std::span<float> v
   bool valid = true;
   const auto block = [&valid](float* __restrict x, size_t count, const uint8_t* __restrict from)
       __attribute__((always_inline)) {
-    const size_t quarter = (count + 3) / 4;
     const float scale = get_scale(from);
-    for (size_t part = 0; part < 4; ++part) {
-      const size_t first = std::min(part * quarter, count);
-      const size_t last = std::min(first + quarter, count);
-      for (size_t i = first; i < last; ++i) {
-        x[i] = scale == 0 ? 0.0f : from_int2(from[2 + i - first] >> 2 * part, scale);
-      }
-    }
+    unpack<2>(
+        x, count, from + 2, [scale](uint32_t code) __attribute__((always_inline)) {
+          return scale == 0 ? 0.0f : from_int2(code, scale);
+        });
     valid = valid && valid_scale(scale);
   };
   for_blocks(WireType::kInt2, values.data(), values.size(), in.data(), block);
@@ -239,17 +262,10 @@ THINWIRE_CLONES bool decode_int2(std::span<const uint8_t> in, std::span<float> v
 THINWIRE_CLONES void encode_int1(std::span<const float> values, std::span<uint8_t> out) {
   const auto block = [](const float* __restrict x, size_t count, uint8_t* __restrict to)
       __attribute__((always_inline)) {
-    const size_t eighth = (count + 7) / 8;
     const float scale = put_scale(mean_magnitude(x, count), to);
-    std::memset(to + 2, 0, eighth);
-    if (scale == 0) return;
-    for (size_t part = 0; part < 8; ++part) {
-      const size_t first = std::min(part * eighth, count);
-      const size_t last = std::min(first + eighth, count);
-      for (size_t i = first; i < last; ++i) {
-        to[2 + i - first] |= static_cast<uint8_t>((x[i] < 0 ? 1u : 0u) << part);
-      }
-    }
+    pack<1>(
+        x, count, to + 2, scale == 0,
+        [](float value) __attribute__((always_inline)) { return value < 0 ? 1u : 0u; });
   };
   for_blocks(WireType::kInt1, values.data(), values.size(), out.data(), block);
 }
@@ -258,16 +274,11 @@ THINWIRE_CLONES bool decode_int1(std::span<const uint8_t> in, std::span<float> v
   bool valid = true;
   const auto block = [&valid](float* __restrict x, size_t count, const uint8_t* __restrict from)
       __attribute__((always_inline)) {
-    const size_t eighth = (count + 7) / 8;
     const float scale = get_scale(from);
-    for (size_t part = 0; part < 8; ++part) {
-      const size_t first = std::min(part * eighth, count);
-      const size_t last = std::min(first + eighth, count);
-      for (size_t i = first; i < last; ++i) {
-        const uint32_t minus = from[2 + i - first] >> part & 1u;
-        x[i] = scale == 0 ? 0.0f : float_of(bits_of(scale) | minus << 31);
-      }
-    }
+    unpack<1>(
+        x, count, from + 2, [scale](uint32_t code) __attribute__((always_inline)) {
+          return scale == 0 ? 0.0f : float_of(bits_of(scale) | (code & 1u) << 31);
+        });
     valid = valid && valid_scale(scale);
   };
   for_blocks(WireType::kInt1, values.data(), values.size(), in.data(), block);
