@@ -153,7 +153,8 @@ TEST(Wire, ZerosStayZeros) {
 
 TEST(Wire, WhatWasReceivedTravelsUnchanged) {
   const std::vector<float> values = normal_values(5000, 7);
-  for (const auto type : {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4}) {
+  for (const auto type :
+       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt1}) {
     SCOPED_TRACE(wire_name(type));
     const std::vector<float> once = as_received(type, values);
     expect_same_bits(as_received(type, once), once);

@@ -52,6 +52,32 @@ TEST(AuditBoard, HonestMembersAreNotNamed) {
   }
 }
 
+// Its first audits are of a time when effects were small, and those of the others are forgotten.
+TEST(AuditBoard, AMemberThatReturnsIsNotComparedWithWhatWasForgotten) {
+  AuditBoard board;
+  uint64_t round = 0;
+  for (; round < 200; ++round) {
+    for (int member = 0; member < 4; ++member) board.take({member, round, 0, 0.1, {}});
+  }
+  for (; round < 600; ++round) {
+    for (int member = 1; member < 4; ++member) board.take({member, round, 0, 1, {}});
+  }
+  for (; round < 700; ++round) {
+    for (int member = 0; member < 4; ++member) {
+      EXPECT_EQ(board.take({member, round, 0, 1, {}}), "") << round;
+    }
+  }
+}
+
+TEST(AuditBoard, ComparesNoEffectsOfMembersWithUnequalRows) {
+  AuditBoard board(false);
+  for (uint64_t round = 0; round < 300; ++round) {
+    for (int member = 0; member < 4; ++member) {
+      EXPECT_EQ(board.take({member, round, 0, member == 0 ? 0.1 : 1, {}}), "");
+    }
+  }
+}
+
 TEST(AuditBoard, SaysWhy) {
   AuditBoard board;
   std::string why;

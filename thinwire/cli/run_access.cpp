@@ -26,7 +26,7 @@ void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
   command.add_option("overrides", arguments.overrides,
                      "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
                      "train.threads, train.device, train.precision, "
-                     "train.offload, train.launcher, log.*, links.*");
+                     "train.offload, train.offload_dir, train.launcher, log.*, links.*");
   add_quantity(command, "--memory", arguments.memory_bytes, kAmount, "B",
                "Maximum memory that the run may use on this machine; 0: no limit");
 }

@@ -170,7 +170,7 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
 }
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
-                        const config::Recipe& recipe) {
+                        const config::Recipe& recipe, int ranks) {
   std::optional<LinkReport> link;
   if (!options.access.mailbox) {
     const Result<LinkReport> measured = measure_link(connection.requests());
@@ -179,8 +179,8 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
     }
     link = *measured;
   }
-  SelfCheck check =
-      check_self(recipe, link, {.cap_bytes = options.memory_bytes, .audits = options.audits});
+  SelfCheck check = check_self(
+      recipe, link, {.cap_bytes = options.memory_bytes, .ranks = ranks, .audits = options.audits});
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
   return check;
 }
@@ -209,7 +209,8 @@ JoinResult take_part(const JoinOptions& options, const config::Recipe& local, tr
       fetch_description(connection.courier(), options.access.founder, options.access.patience());
   const fs::path data = find_data(connection, options, description, local, folder);
   const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
-  const SelfCheck check = check_machine(connection, options, recipe);
+  const int ranks = site == nullptr ? 1 : site->ranks();
+  const SelfCheck check = check_machine(connection, options, recipe, ranks);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
   ActivityDisplay display;

@@ -115,12 +115,12 @@ std::string why_in(Phase phase, const serve::LatestReport* report, uint64_t offe
   return "";
 }
 
-}  // namespace
-
 std::string_view what(membership::OffenceKind kind) {
   return kind == membership::OffenceKind::kConduct ? "misbehaves"
                                                    : "sent a payload that does not count";
 }
+
+}  // namespace
 
 page::MemberNow member_now(int id, const membership::State& state,
                            const std::map<int, serve::LatestReport>& reports) {

@@ -95,15 +95,18 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   }
 }
 
-MemoryNeed memory_need(const config::Recipe& recipe, bool audits) {
+MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& options) {
   constexpr int kCompared = 3;  // two gradients and what was sent
   MemoryNeed need = method::run_memory(recipe, 1);
-  if (!audits) return need;
+  if (!options.audits && options.ranks == 1) return need;
   double elements = 0;
   for (const TensorSpec& tensor : method::tensors_of(recipe)) {
     elements += static_cast<double>(tensor.count());
   }
-  need.parts.push_back({"what is compared", kCompared * sizeof(float) * elements});
+  const double weights = sizeof(float) * elements;
+  if (options.audits) need.parts.push_back({"what is compared", kCompared * weights});
+  if (options.ranks > 1)
+    need.parts.push_back({"weights for the other ranks", options.ranks * weights});
   return need;
 }
 
@@ -132,7 +135,7 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
                      const SelfCheckOptions& options) {
   SelfCheck check;
   check.link = link;
-  const MemoryNeed need = memory_need(recipe, options.audits);
+  const MemoryNeed need = memory_need(recipe, options);
   check.needed_bytes = need.total();
   check.free_bytes = machine_memory().available;
   if (options.cap_bytes > 0 && need.total() > options.cap_bytes) {

@@ -39,6 +39,7 @@ struct SelfCheck {
 struct SelfCheckOptions {
   int64_t steps = 1;     // timed
   double cap_bytes = 0;  // most memory that the run may use here; 0: what the machine has
+  int ranks = 1;         // of its site, which compute gradients with it (train/site.h)
   bool audits = false;   // of an auditor (docs/audits.md), which sends no contributions
 };
 

@@ -209,6 +209,7 @@ void Service::start_host() {
   options.founding = run_.description.founding;
   options.standby = another_leads();
   options.sums = serve::sum_rule(run_.recipe);
+  options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
   options.hooks.progress = [this](const membership::State& state) {
     display_.show(state);
     update_member_keys(state);
@@ -253,7 +254,7 @@ void Service::start_requests() {
 std::string Service::why_no_member(const PublicKey& key) const {
   if (admission_.is_revoked(key)) return "its key was revoked";
   if (admission_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
-  if (has_mailbox() && !admission_.is_member(key)) return "its key is not enrolled as a member's";
+  if (!admission_.is_member(key)) return "its key is not enrolled as a member's";
   return "";
 }
 

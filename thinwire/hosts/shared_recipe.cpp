@@ -104,7 +104,7 @@ void check_local_overrides(std::span<const std::string> overrides) {
     throw UsageError(
         fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
                     "run.dir, data.dir, train.threads, train.device, train.precision, "
-                    "train.offload, train.launcher, log.* and links.*",
+                    "train.offload, train.offload_dir, train.launcher, log.* and links.*",
                     one, field));
   }
 }

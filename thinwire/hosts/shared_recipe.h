@@ -12,8 +12,8 @@
 namespace thinwire::hosts {
 
 // Whether a member that joins a run may set this field, "table.field": run.dir, data.dir,
-// train.threads, train.device, train.precision, train.offload, train.launcher, and the tables [log]
-// and [links].
+// train.threads, train.device, train.precision, train.offload, train.offload_dir,
+// train.launcher, and the tables [log] and [links].
 bool is_machine_local(std::string_view field);
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at

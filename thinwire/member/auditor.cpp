@@ -20,7 +20,7 @@ namespace {
 
 constexpr double kMessageSeconds = 60;  // between messages to the user
 
-// Sums over the tensors of which something was sent.
+// Sums over the parts of the weights that an operation concerns.
 struct Products {
   double sent = 0;        // of squares
   double difference = 0;  // of squares of assigned - others
@@ -28,13 +28,13 @@ struct Products {
 };
 
 Products products_of(const tensor::Arena& sent, const tensor::Arena& assigned,
-                     const tensor::Arena& others) {
+                     const tensor::Arena& others, std::vector<tensor::GradientRange> ranges) {
   Products sums;
-  for (size_t tensor = 0; tensor < sent.layout().size(); ++tensor) {
-    const std::span<const float> s = sent.tensor(tensor);
-    if (std::ranges::all_of(s, [](float value) { return value == 0; })) continue;
-    const std::span<const float> a = assigned.tensor(tensor), o = others.tensor(tensor);
-    for (size_t i = 0; i < s.size(); ++i) {
+  if (ranges.empty()) ranges.push_back({.offset = 0, .count = sent.layout().total()});
+  const auto s = sent.all(), a = assigned.all(), o = others.all();
+  for (const tensor::GradientRange& range : ranges) {
+    const auto begin = static_cast<size_t>(range.offset);
+    for (size_t i = begin; i < begin + static_cast<size_t>(range.count); ++i) {
       const double difference = double{a[i]} - double{o[i]};
       sums.sent += double{s[i]} * double{s[i]};
       sums.difference += difference * difference;
@@ -146,11 +146,14 @@ void Auditor::take_gradients(const Round& round, model::Model& model,
                               sink);
 }
 
-// At most `count` of them, in their order.
+// At most `count` of them, in their order: each is taken with the chance that is left for it.
 std::vector<uint64_t> Auditor::sample(std::vector<uint64_t> rows, size_t count) {
-  while (rows.size() > count) {
-    rows.erase(rows.begin() + static_cast<ptrdiff_t>(random_.below(rows.size())));
-  }
+  size_t left = rows.size(), wanted = std::min(count, left);
+  std::erase_if(rows, [&](uint64_t) {
+    const bool taken = random_.below(left--) < wanted;
+    wanted -= taken ? 1 : 0;
+    return !taken;
+  });
   return rows;
 }
 
@@ -179,16 +182,17 @@ void Auditor::compare(const Audited& audited, const Commit& commit,
   id.sender = static_cast<uint32_t>(contribution.member);
   id.round = name->round;
   if (!reader_->read(**payload, id, fragment, sent_)) return;  // the coordinator's host decoded it
-  const Products sums = products_of(sent_, assigned_, others_);
+  const Products sums = products_of(sent_, assigned_, others_, reader_->covered(fragment));
   const double lengths = std::sqrt(sums.sent * sums.difference);
-  if (lengths == 0 || !std::isfinite(lengths)) return;
+  if (sums.difference == 0 || !std::isfinite(lengths)) return;
   membership::Audit audit;
   audit.member = audited.member;
   audit.round = contribution.round;
   audit.fragment = fragment;
+  // Zeros have no effect.
+  const double cosine = lengths == 0 ? 0 : sums.both / lengths;
   audit.effect =
-      sums.both / lengths *
-      std::sqrt(static_cast<double>(audited.rows) / static_cast<double>(audited.compared));
+      cosine * std::sqrt(static_cast<double>(audited.rows) / static_cast<double>(audited.compared));
   if (reader_->stateless()) {
     reader_->recompute(audited.weight, assigned_);
     const double error = relative_error(sent_, assigned_);

@@ -89,9 +89,11 @@ void Decision::let_return(int member, const Seen& seen) {
   const bool responds = now_ - seen.at < options_.silence_s() && !seen.leaves;
   if (now == Phase::kWaiting || (now == Phase::kLeft && seen.join_requested) ||
       (now == Phase::kLost && responds)) {
+    if (returned_ == kAdmittedAtOnce) return;  // with the next record
     const std::string why =
         too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
     if (why.empty()) {
+      ++returned_;
       start_catching_up(member, position);
     } else if (seen.join_requested) {
       refusals_.push_back({known.key, why});

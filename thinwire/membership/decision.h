@@ -75,6 +75,7 @@ class Decision {
   std::map<int, Phase> phases_;  // as changed by this record
   std::map<int, float> speeds_;  // likewise, in rows per second
   std::vector<Refuse> refusals_;
+  uint64_t returned_ = 0;  // members that this record lets return
 };
 
 }  // namespace thinwire::membership

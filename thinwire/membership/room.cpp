@@ -13,7 +13,7 @@ constexpr uint64_t kSpeed = 1 + 4 + 4;
 constexpr uint64_t kAdmission = 1 + 4 + 32 + kPhaseChange;
 constexpr uint64_t kStepRates = 4 + 4;
 constexpr uint64_t kOperation = 4 + 8 + 32;  // in an opening, and its commit without contributions
-constexpr uint64_t kRest = 8 << 10;          // snapshots, digests, offences, and the frame
+constexpr uint64_t kRest = 8 << 10;          // returns, snapshots, digests, offences, and the frame
 
 }  // namespace
 

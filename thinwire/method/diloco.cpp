@@ -28,30 +28,23 @@ struct DilocoPreset {
   void (*set_defaults)(DilocoOptions& options);
 };
 
+int64_t layers_of(std::span<const TensorSpec> tensors) {
+  int64_t layers = 0;
+  for (const TensorSpec& tensor : tensors) layers = std::max<int64_t>(layers, tensor.layer + 1);
+  return layers;
+}
+
 // For fields that have a meaning only with a certain value of another field.
 void require(std::string_view table, bool holds, std::string_view message) {
   if (!holds) throw UsageError(fmt::format("[{}] {}", table, message));
 }
 
-// Elements of each fragment's buffer: its tensors, each padded as in the arena.
+// Of every fragment.
 std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
                                        const FragmentRule& rule) {
-  if (rule.slices > 0) {
-    std::vector<int64_t> elements(static_cast<size_t>(rule.slices));
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      const int64_t padded = arena_elements(tensors.subspan(t, 1));
-      for (int64_t slice = 0; slice < rule.slices; ++slice) {
-        elements[static_cast<size_t>(slice)] +=
-            slice_begin(padded, slice + 1, rule.slices) - slice_begin(padded, slice, rule.slices);
-      }
-    }
-    return elements;
-  }
-  const std::vector<int64_t> fragments = fragments_of(tensors, rule.layers);
-  std::vector<int64_t> elements(
-      static_cast<size_t>(*std::max_element(fragments.begin(), fragments.end()) + 1));
-  for (size_t t = 0; t < tensors.size(); ++t) {
-    elements[static_cast<size_t>(fragments[t])] += arena_elements(tensors.subspan(t, 1));
+  std::vector<int64_t> elements;
+  for (int64_t fragment = 0; fragment < fragment_count(layers_of(tensors), rule); ++fragment) {
+    elements.push_back(method::fragment_elements(tensors, rule, fragment));
   }
   return elements;
 }
@@ -163,27 +156,29 @@ int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule
 
 std::vector<Operation> operations_of(const DilocoOptions& options, const config::Recipe& recipe,
                                      std::span<const TensorSpec> tensors, int64_t step) {
-  const std::vector<int64_t> elements = fragment_elements(tensors, options.fragments());
-  const auto fragments = static_cast<int64_t>(elements.size());
+  const int64_t fragments = fragment_count(layers_of(tensors), options.fragments());
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
   const int64_t completed = step + 1;
   std::vector<Operation> all;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
-    const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const int64_t sent = schedule.sent(fragment, completed);
     // What is in flight, and what arrives now.
     for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
          ++number) {
       const int64_t opened = schedule.sent_after(fragment, number);
+      const int64_t due = due_after(options, schedule, fragment, number);
+      if (opened != completed && due != completed) continue;
+      const auto values =
+          static_cast<uint64_t>(fragment_elements(tensors, options.fragments(), fragment));
       const Operation sum{
           .collective = gathers(options, recipe) ? Collective::kGather : Collective::kReduce,
           .group = across(recipe.sync),
           .round = static_cast<uint64_t>(opened - 1),
           .fragment = static_cast<uint32_t>(fragment),
           .bytes = wire_bytes(options.wire, values),
-          .due = due_after(options, schedule, fragment, number)};
+          .due = due};
       if (opened == completed) all.push_back(sum);
-      if (sum.due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
+      if (due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
     }
   }
   return all;
@@ -318,14 +313,36 @@ int64_t fragment_count(int64_t layers, const FragmentRule& rule) {
   return std::max<int64_t>(1, (layers + rule.layers - 1) / rule.layers);
 }
 
+int64_t fragment_elements(std::span<const TensorSpec> tensors, const FragmentRule& rule,
+                          int64_t fragment) {
+  int64_t elements = 0;
+  if (rule.slices > 0) {
+    int64_t largest = 0;
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      const int64_t padded = arena_elements(tensors.subspan(t, 1));
+      largest = std::max(largest, padded);
+      elements += slice_begin(padded, fragment + 1, rule.slices) -
+                  slice_begin(padded, fragment, rule.slices);
+    }
+    if (rule.slices <= largest / kArenaAlignment) return elements;
+    throw UsageError(
+        fmt::format("slices must be <= {} (lines of {} values in the model's largest "
+                    "tensor), got {}",
+                    largest / kArenaAlignment, kArenaAlignment, rule.slices));
+  }
+  const std::vector<int64_t> fragments = fragments_of(tensors, rule.layers);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (fragments[t] == fragment) elements += arena_elements(tensors.subspan(t, 1));
+  }
+  return elements;
+}
+
 int64_t slice_begin(int64_t padded, int64_t slice, int64_t slices) {
   return padded / kArenaAlignment * slice / slices * kArenaAlignment;
 }
 
 std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers) {
-  int64_t layers = 0;
-  for (const TensorSpec& tensor : tensors) layers = std::max<int64_t>(layers, tensor.layer + 1);
-  const int64_t count = fragment_count(layers, {fragment_layers});
+  const int64_t count = fragment_count(layers_of(tensors), {fragment_layers});
   std::vector<int64_t> fragments;
   fragments.reserve(tensors.size());
   for (const TensorSpec& tensor : tensors) {

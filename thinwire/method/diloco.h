@@ -92,6 +92,11 @@ int64_t fragment_count(int64_t layers, const FragmentRule& rule);
 // final norm and the head in the last.
 std::vector<int64_t> fragments_of(std::span<const TensorSpec> tensors, int64_t fragment_layers);
 
+// Elements of a fragment's buffer: its parts of the tensors, each padded as in the arena. Throws
+// UsageError if there are more slices than lines of 16 values in the largest tensor.
+int64_t fragment_elements(std::span<const TensorSpec> tensors, const FragmentRule& rule,
+                          int64_t fragment);
+
 // Where a slice of a tensor begins, in elements of the tensor; `padded`: the tensor's elements in
 // an arena, whole lines. Slice s ends where s + 1 begins.
 int64_t slice_begin(int64_t padded, int64_t slice, int64_t slices);

@@ -36,12 +36,14 @@ AuditBoard::Spread AuditBoard::spread_of(const Audited& audited, uint64_t first_
     ++spread.count;
     sum += value;
   }
-  if (spread.count < 2) return spread;
+  if (spread.count == 0) return spread;
   spread.mean = sum / static_cast<double>(spread.count);
   for (const auto& [round, value] : audited.effects) {
     if (round >= first_round) squares += (value - spread.mean) * (value - spread.mean);
   }
-  spread.deviation = std::sqrt(squares / static_cast<double>(spread.count - 1));
+  if (spread.count > 1) {
+    spread.deviation = std::sqrt(squares / static_cast<double>(spread.count - 1));
+  }
   return spread;
 }
 
@@ -59,7 +61,12 @@ std::string AuditBoard::why_wrong(int member, const membership::Audit& audit) co
 }
 
 std::string AuditBoard::why_ineffective(int member) const {
-  const uint64_t first_round = members_.at(member).effects.front().round;
+  if (!equal_rows_) return "";
+  uint64_t first_round = members_.at(member).effects.front().round;
+  for (const auto& [other, audited] : members_) {
+    if (audited.effects.size() < kAuditsKept) continue;
+    first_round = std::max(first_round, audited.effects.front().round);
+  }
   const Spread own = spread_of(members_.at(member), first_round);
   if (own.count < kMinAudits) return "";
   std::vector<double> means, deviations;

@@ -9,10 +9,12 @@
 //                below half of e, the median of the other members' means, by kSpreads standard
 //                errors: (e / 2 - m) / (s / sqrt(n)) > kSpreads. s is the larger of the member's
 //                own standard deviation and the median of the others'. As effects change during a
-//                run, those of others count only from the first round on that counts of the
-//                member's.
+//                run, all count only from the latest round on from which nothing was forgotten of
+//                the member's or of any other's. As they also depend on how many rows a member has,
+//                the rule holds only where all have about as many.
 // Members are compared with at least kMinOthers others. A member's findings are forgotten with each
-// offence, so the next one needs new ones.
+// offence, so the next one needs new ones. What several auditors find is not mixed: each has a
+// board of its own.
 #pragma once
 
 #include <cstddef>
@@ -36,6 +38,9 @@ inline constexpr size_t kMinOthers = 2;
 // Not thread-safe.
 class AuditBoard {
  public:
+  // `equal_rows`: whether members have about as many rows as others.
+  explicit AuditBoard(bool equal_rows = true) : equal_rows_(equal_rows) {}
+
   // What an auditor says; the caller has checked that it is one, and that there is such a member.
   // Returns the reason if this makes an offence of the member, shown to users, else an empty text.
   std::string take(const membership::Audit& audit);
@@ -65,6 +70,7 @@ class AuditBoard {
   std::string why_wrong(int member, const membership::Audit& audit) const;
   std::string why_ineffective(int member) const;
 
+  bool equal_rows_;
   std::map<int, Audited> members_;
 };
 

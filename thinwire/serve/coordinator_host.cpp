@@ -137,7 +137,7 @@ class CoordinatorHost::Impl {
   }
   bool is_admissible(const membership::Statement& statement);
   bool is_auditors(const membership::Statement& statement);
-  void take(const membership::Audit& audit);
+  void take(const membership::Audit& audit, const PublicKey& author);
   void note(const Message& message);
   void note(const Offer& offer);
   void carry_out(const std::vector<Verdict>& verdicts);
@@ -159,7 +159,7 @@ class CoordinatorHost::Impl {
   const uint64_t overlap_;
   const membership::RunPlan& plan_;
   PayloadFilter filter_;
-  AuditBoard audits_;
+  std::map<PublicKey, AuditBoard> audits_;  // by auditor
   membership::Coordinator coordinator_;
   membership::ReplayWindow received_;
   membership::StatementNumbers numbers_;
@@ -259,7 +259,7 @@ void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
   const auto* loss = std::get_if<membership::Loss>(&statement->message);
   if (loss != nullptr && options_.hooks.loss) options_.hooks.loss(*loss);
   const auto* audit = std::get_if<membership::Audit>(&statement->message);
-  if (audit != nullptr) take(*audit);
+  if (audit != nullptr) take(*audit, statement->author);
   std::visit(
       [this](auto& one) {
         using Kind = std::decay_t<decltype(one)>;
@@ -287,7 +287,7 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
     if (join->key != statement.author) return false;
     const std::string why =
         options_.hooks.refuse ? options_.hooks.refuse(join->key) : std::string();
-    if (!why.empty()) act(membership::Refuse{join->key, why});
+    if (!why.empty() && coordinator_.leads()) act(membership::Refuse{join->key, why});
     return why.empty();
   }
   const int member = membership::sender(statement.message);
@@ -296,7 +296,7 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
 
 bool CoordinatorHost::Impl::is_auditors(const membership::Statement& statement) {
   const bool is_auditor = options_.hooks.is_auditor && options_.hooks.is_auditor(statement.author);
-  if (!is_auditor) {
+  if (!is_auditor && coordinator_.leads()) {
     act(membership::Refuse{statement.author,
                            "its key is not an auditor's: only those who enrolled "
                            "with an auditor's token may audit"});
@@ -305,10 +305,11 @@ bool CoordinatorHost::Impl::is_auditors(const membership::Statement& statement) 
          coordinator_.state().knows(std::get<membership::Audit>(statement.message).member);
 }
 
-void CoordinatorHost::Impl::take(const membership::Audit& audit) {
-  const std::string why = audits_.take(audit);
+void CoordinatorHost::Impl::take(const membership::Audit& audit, const PublicKey& author) {
+  AuditBoard& board = audits_.try_emplace(author, options_.equal_rows).first->second;
+  const std::string why = board.take(audit);
   {
-    const auto [audits, effect] = audits_.of(audit.member);
+    const auto [audits, effect] = board.of(audit.member);
     const std::lock_guard lock(mutex_);
     reports_.audited(audit.member, audits, effect);
   }

@@ -76,6 +76,13 @@ class PseudoGradientReader final : public ContributionReader {
     }
     return done;
   }
+  std::vector<tensor::GradientRange> covered(uint32_t fragment) const override {
+    std::vector<tensor::GradientRange> ranges;
+    for (const FragmentPiece& piece : fragments_.at(fragment).pieces) {
+      ranges.push_back({.offset = piece.arena, .count = piece.count});
+    }
+    return ranges;
+  }
 
  private:
   const WireCodec& codec_;

@@ -6,12 +6,14 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::sync {
 
@@ -25,6 +27,8 @@ class ContributionReader {
   // kCorruptPayload or kStaleRound and the reason if a strategy could not apply it.
   virtual Result<void> read(std::span<const uint8_t> payload, codec::PayloadId id,
                             uint32_t fragment, tensor::Arena& out) = 0;
+  // The parts of an arena of which an operation holds something; empty: all of it.
+  virtual std::vector<tensor::GradientRange> covered(uint32_t /*fragment*/) const { return {}; }
   // Whether what a member sends follows from its gradients alone, and not from what it did before.
   virtual bool stateless() const { return false; }
   // Only if stateless(). Turns the gradients of a member that has this weight in the round

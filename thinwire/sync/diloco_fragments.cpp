@@ -1,10 +1,6 @@
 #include "thinwire/sync/diloco_fragments.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-
-#include "thinwire/base/error.h"
 
 namespace thinwire::sync {
 namespace {
@@ -20,7 +16,11 @@ class Partition {
  public:
   Partition(const tensor::Layout& layout, const method::FragmentRule& rule)
       : layout_(layout), slices_(rule.slices) {
-    if (slices_ == 0) of_ = method::fragments_of(layout.specs(), rule.layers);
+    if (slices_ == 0) {
+      of_ = method::fragments_of(layout.specs(), rule.layers);
+    } else {
+      method::fragment_elements(layout.specs(), rule, 0);  // throws
+    }
   }
 
   int64_t fragments() const {
@@ -66,10 +66,6 @@ std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout,
       place += end - start;
     }
     fragment.count = place - fragment.begin;
-    if (fragment.count == 0) {
-      throw UsageError(fmt::format(
-          "slices must be fewer, got {}: the model has nothing for one of them", rule.slices));
-    }
   }
   return fragments;
 }

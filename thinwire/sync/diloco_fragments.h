@@ -25,7 +25,7 @@ struct DilocoFragment {
   std::vector<FragmentPiece> pieces;  // ascending in both offsets
 };
 
-// Throws UsageError where slices are more than the lines of the layout.
+// Throws UsageError as method::fragment_elements does.
 std::vector<DilocoFragment> diloco_fragments(const tensor::Layout& layout,
                                              const method::FragmentRule& rule);
 

@@ -194,19 +194,22 @@ void OuterStep::sent_chunk(const DilocoFragment& fragment, int64_t at,
 
 void OuterStep::add_back(const DilocoFragment& fragment, float weight,
                          std::span<const float> gradient) {
-  lost_.resize(gradient.size());
+  lost_.resize(error_.empty() ? gradient.size() : 0);
   threads_.for_ranges(fragment.count, kChunk, [&](int64_t begin, int64_t end, int) {
+    std::array<float, kChunk> values;
     for (int64_t at = begin; at < end; at += kChunk) {
-      const auto first = static_cast<size_t>(at);
-      const auto count = static_cast<size_t>(std::min(kChunk, end - at));
-      quantise(codec_, gradient.subspan(first, count), std::span(lost_).subspan(first, count));
+      const int64_t count = std::min(kChunk, end - at);
+      const auto first = static_cast<size_t>(at), length = static_cast<size_t>(count);
+      const std::span received = std::span(values).first(length);
+      quantise(codec_, gradient.subspan(first, length), received);
+      if (error_.empty()) {
+        std::ranges::copy(received, lost_.begin() + at);
+      } else {
+        add(received.data(), error_.data() + fragment.begin + at, count);
+      }
     }
   });
-  if (!error_.empty()) {
-    add(lost_.data(), error_.data() + fragment.begin, fragment.count);
-    lost_ = {};
-    return;
-  }
+  if (!error_.empty()) return;
   float* params = params_.all().data();
   for_pieces(fragment, true, [&](int64_t arena, int64_t buffer, int64_t count) {
     float* const lost = lost_.data() + (buffer - fragment.begin);

@@ -88,9 +88,8 @@ Result<Counted> count(std::span<const transport::Delivery> committed, const Wire
     counted.magnitudes.push_back(*magnitude);
     counted.weights.push_back(weight);
   }
-  if (!counted.parts.empty()) return counted;
-  if (failure) return tl::unexpected(*failure);
-  return fail(FailureKind::kLostPeer, "nobody's contribution was committed");
+  if (counted.parts.empty() && failure) return tl::unexpected(*failure);
+  return counted;
 }
 
 // The mean: the sum of what was sent, in member order, times what makes up for those who are
@@ -167,6 +166,10 @@ Result<void> MemberSum::wait(const transport::Key& key, std::span<float> out, do
   if (auto done = gather(key, gathering, timeout_s); !done) return done;
   const auto counted = count(*gathering.committed, *gathering.codec, gathering.shares, out.size());
   if (!counted) return tl::unexpected(counted.error());
+  if (counted->parts.empty()) {  // all of them have left
+    std::ranges::fill(out, 0.0f);
+    return {};
+  }
   if (!options_.robust()) return add_up(*counted, gathering.shares, out);
   const codec::Aggregation aggregation(options_, counted->weights, counted->magnitudes);
   std::vector<std::vector<float>> rows(counted->parts.size(),

@@ -6,6 +6,7 @@
 //
 // What cannot be decoded, has the wrong length or a value that is not finite is left out of what is
 // gathered; all members leave out the same contributions, and the weights of the rest add up to 1.
+// Where none was committed the result is zero.
 #pragma once
 
 #include <map>

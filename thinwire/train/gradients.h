@@ -40,10 +40,10 @@ double counted_a_row(const data::Rows& rows, const Round& round);
 // the rows are divided among workers and passes. With a loss of documents the same holds for pairs.
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink);
 
-// What happens to a worker's gradients: they are kept until the end of the step, whole or
-// projected, or handed to the strategy one by one. Used by one thread.
 class Site;
 
+// What happens to a worker's gradients: they are kept until the end of the step, whole or
+// projected, or handed to the strategy one by one. Used by one thread.
 class StepGradients {
  public:
   using EndGroup = std::function<void(int group)>;

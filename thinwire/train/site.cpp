@@ -43,7 +43,7 @@ T checked(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return *std::move(result);
 }
 
-// The rows of a rank: earlier ranks have one more where they cannot be divided equally.
+// The rows of a rank: some have one more where they cannot be divided equally, the first of all.
 struct Part {
   int64_t first = 0;
   int64_t count = 0;
@@ -96,6 +96,12 @@ double sum_up(transport::Communicator& ranks, uint64_t message, int64_t rows, do
     sum += ByteReader(*one.payload).get<double>();
   }
   return sum;
+}
+
+// Until every rank has processed the message.
+void wait_for_all(transport::Communicator& ranks, uint64_t message) {
+  ranks.start_all_gather(key(message, kLosses), {});
+  checked(ranks.wait_all_gather(key(message, kLosses), kForeverSeconds));
 }
 
 template <typename T>
@@ -174,6 +180,7 @@ void help(transport::Communicator& ranks) {
       helper.emplace(
           config::parse_recipe(text, "the recipe of this site", {}, method::method_sections()),
           ranks.rank());
+      wait_for_all(ranks, message);
     } else {
       helper.value().step(ranks, message, reader);
     }
@@ -233,7 +240,9 @@ void Site::begin(const config::Recipe& recipe) {
   ByteWriter writer(message);
   writer.put(Kind::kRecipe);
   writer.put_string(config::print_recipe(recipe));
-  send(std::move(message));
+  in_step_ = true;
+  wait_for_all(ranks_, send(std::move(message)));
+  in_step_ = false;
 }
 
 double Site::gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,

@@ -34,7 +34,9 @@ class Site {
   Site(const Site&) = delete;
   Site& operator=(const Site&) = delete;
 
+  int ranks() const { return ranks_.size(); }
   // The other ranks make a model of this recipe, which is resolved; once, before all gradients.
+  // Throws Error if one cannot.
   void begin(const config::Recipe& recipe);
   // As accumulate_gradients (gradients.h), over all ranks. Writes the gradients to `out`, which has
   // the layout of `params`, and returns the sum of the losses. Throws Error if another rank fails.
