@@ -19,7 +19,7 @@ streaming there is one fragment.
                  momentum  v = mu*v + R;  theta_c -= lr * v
                  sgd       theta_c -= lr * R
                  average   the same with lr 1
-                 int1: R is the sum itself, which one bit could not hold
+                 int1, and errors in weights: R is the sum itself
     errors       in weights (error_in): nothing is added to c_m; after R was applied, theta_m = theta_c - r_m instead of
                  theta_c, where r_m = (c_m - Q(c_m)) / w_m, or Delta_m where w_m is 0. After the last step theta_m =
                  theta_c.
@@ -331,7 +331,9 @@ class Run:
         total = np.zeros_like(contributions[0])
         for q, weight in zip(contributions, self.weights):
             total = total + (self.f(weight) * q if self.opt.chunk else q)
-        return total if self.opt.chunk or self.opt.wire == "int1" else as_received(total, self.opt.wire, Margins())
+        in_weights = self.opt.error_feedback and self.opt.error_in == "weights"
+        gathered = self.opt.chunk or self.opt.wire == "int1" or in_weights
+        return total if gathered else as_received(total, self.opt.wire, Margins())
 
     def send(self, p):
         place, real = self.places[p], self.layout.real[self.places[p]]

@@ -44,7 +44,7 @@ class OneBitSum : public testing::Test {
     MemberSum sum({}, communicator);
     const auto one = static_cast<float>(communicator.rank() + 1);
     const std::vector values = {one, -one, one, one};
-    sum.start(kKey, values, codec::wire_codec(WireType::kInt1), shares);
+    sum.start(kKey, values, codec::wire_codec(WireType::kInt1), shares, true);
     const auto done = sum.wait(kKey, out, kPatience);
     EXPECT_TRUE(done) << done.error().message;
   }

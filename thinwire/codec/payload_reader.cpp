@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -136,8 +137,13 @@ WireType wire_of_allreduce(const config::Section& section) {
   return dynamic_cast<const method::AllReduceOptions&>(section).wire;
 }
 
-WireType wire_of_diloco(const config::Section& section) {
-  return dynamic_cast<const method::DilocoOptions&>(section).wire;
+std::optional<WireType> sums_of_allreduce(const config::Section& section) {
+  return wire_of_allreduce(section);
+}
+
+std::optional<WireType> sums_of_diloco(const config::Section& section) {
+  const auto& options = dynamic_cast<const method::DilocoOptions&>(section);
+  return options.gathers() ? std::nullopt : std::optional(options.wire);
 }
 
 Made read_allreduce(const config::Section& section, const tensor::Layout&, bool lone_worker,
@@ -148,7 +154,7 @@ Made read_allreduce(const config::Section& section, const tensor::Layout&, bool 
 
 Made read_diloco(const config::Section& section, const tensor::Layout&, bool /*lone_worker*/,
                  uint64_t seed) {
-  const WireType wire = wire_of_diloco(section);
+  const WireType wire = dynamic_cast<const method::DilocoOptions&>(section).wire;
   return std::make_unique<DenseReader>(wire, wire, seed);
 }
 
@@ -172,13 +178,14 @@ struct ReaderEntry {
   std::string_view algorithm;  // method::Method::algorithm
   Made (*make)(const config::Section& options, const tensor::Layout& layout, bool lone_worker,
                uint64_t seed);
-  WireType (*sums_in)(const config::Section& options);  // null: it sums no dense values
+  // The format of its sums; none, or null: it forms no sum of dense values that is sent.
+  std::optional<WireType> (*sums_in)(const config::Section& options);
 };
 
 constexpr ReaderEntry kReaders[] = {
-    {"allreduce", read_allreduce, wire_of_allreduce},
+    {"allreduce", read_allreduce, sums_of_allreduce},
     {"distro", read_distro, nullptr},
-    {"diloco", read_diloco, wire_of_diloco},
+    {"diloco", read_diloco, sums_of_diloco},
     {"sparseloco", read_sparseloco, nullptr},
 };
 
@@ -192,7 +199,8 @@ const ReaderEntry* entry_of(const method::AlgorithmSpec& algorithm) {
 const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
   const ReaderEntry* const entry = entry_of(algorithm);
   if (entry == nullptr || entry->sums_in == nullptr) return nullptr;
-  return &wire_codec(entry->sums_in(algorithm.options));
+  const std::optional<WireType> type = entry->sums_in(algorithm.options);
+  return type ? &wire_codec(*type) : nullptr;
 }
 
 std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,

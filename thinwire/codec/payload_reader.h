@@ -35,7 +35,8 @@ class PayloadReader {
   virtual bool weighted() const = 0;
 };
 
-// The format in which an algorithm sums what members send; null for one that sums no dense values.
+// The format in which an algorithm's sums of what members send are sent; null for one that sends no
+// sums of dense values.
 const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm);
 
 // For an algorithm and the model's layout, which need not outlive the reader; null for one whose

@@ -95,7 +95,7 @@ void check_error_place(std::string_view table, const DilocoOptions& options) {
 
 // Whether contributions are gathered instead of being summed by the transport.
 bool gathers(const DilocoOptions& options, const config::Recipe& recipe) {
-  return recipe.sync.aggregation().robust() || !holds_sums(options.wire);
+  return recipe.sync.aggregation().robust() || options.gathers();
 }
 
 // Steps that a fragment's sum may be in flight before a worker waits for it.
@@ -365,10 +365,9 @@ void check_diloco(std::string_view table, const DilocoOptions& options,
           fmt::format("fragment_layers = {} contradicts slices = {}, of which each has a part of "
                       "every layer",
                       options.fragment_layers, options.slices));
-  require(
-      table, holds_sums(options.wire) || recipe.sync.late == config::LateContributions::kDrop,
-      "wire = \"int1\" needs sync.late = \"drop\", got \"count\": contributions of one round are "
-      "added up by the members");
+  require(table, !options.gathers() || recipe.sync.late == config::LateContributions::kDrop,
+          "wire = \"int1\" and error_in = \"weights\" need sync.late = \"drop\", got \"count\": "
+          "contributions of one round are added up by the members");
   require(table, !options.error_feedback || options.wire != WireType::kF32,
           "error_feedback = true needs wire bf16, fp8, fp4, int2 or int1: fp32 has no error to "
           "feed back");

@@ -70,6 +70,9 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   bool eager() const { return overlap == Overlap::kEager; }
   // Whether a worker's weights keep what the number format lost of their progress.
   bool keeps_error_in_weights() const { return error_feedback && error_in == ErrorPlace::kWeights; }
+  // Whether contributions are gathered and the mean is formed by everyone, so that it is not
+  // encoded. One bit could not hold a sum, and what a sum loses nobody's weights keep.
+  bool gathers() const { return !holds_sums(wire) || keeps_error_in_weights(); }
   FragmentRule fragments() const { return {fragment_layers, slices}; }
   // Largest number of a fragment's sums in flight between two of its sends.
   int64_t in_flight() const;

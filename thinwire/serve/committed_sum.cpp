@@ -77,7 +77,7 @@ std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
   if (recipe.sync.sums == config::Sums::kMembers) return std::nullopt;
   if (recipe.sync.aggregation().robust()) return std::nullopt;  // members need every contribution
   const WireCodec* const codec = codec::sum_codec(method::sync_spec(recipe).method);
-  if (codec == nullptr || !holds_sums(codec->type)) return std::nullopt;
+  if (codec == nullptr) return std::nullopt;
   return SumRule{recipe.sync.sums, codec};
 }
 

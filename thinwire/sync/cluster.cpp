@@ -90,8 +90,8 @@ MemberShares Cluster::shares(const Round& round, uint64_t step) const {
 }
 
 void Cluster::start_all_reduce(const transport::Key& key, std::span<const float> values,
-                               const WireCodec& codec, const MemberShares& shares) {
-  if (sum_) sum_->start(key, values, codec, shares);
+                               const WireCodec& codec, const MemberShares& shares, bool gathered) {
+  if (sum_) sum_->start(key, values, codec, shares, gathered);
 }
 
 Result<bool> Cluster::left_out(const transport::Key& key, double timeout_s) {

@@ -45,7 +45,7 @@ class Cluster {
   // As in MemberSum, with one contribution per cluster: all its members make the same calls with
   // the same values. Keys of the inner strategy have fragment 0; these may have any.
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
-                        const WireCodec& codec, const MemberShares& shares);
+                        const WireCodec& codec, const MemberShares& shares, bool gathered = false);
   Result<bool> left_out(const transport::Key& key, double timeout_s);
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out, double timeout_s);
   void cancel(const transport::Key& key);

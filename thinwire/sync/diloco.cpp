@@ -175,7 +175,8 @@ class Diloco final : public LocalUpdateStrategy {
     const float weight = cluster_.weight_since(round, since);
     fragments_[f].in_flight.push_back({number, key, shares.from.empty(), weight});
     if (shares.from.empty()) return;
-    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, shares);
+    cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, shares,
+                              options_.gathers());
   }
 
   // After a send: applies what must not stay in flight, and sets the weights with which training

@@ -127,8 +127,8 @@ MemberShares shares_of(const Round& round) {
 }
 
 void MemberSum::start(const transport::Key& key, std::span<const float> values,
-                      const WireCodec& codec, const MemberShares& shares) {
-  if (!options_.robust() && holds_sums(codec.type)) {
+                      const WireCodec& codec, const MemberShares& shares, bool gathered) {
+  if (!options_.robust() && !gathered) {
     return communicator_.start_all_reduce(key, values, codec, shares.from);
   }
   gathering_[key] = {&codec, shares, {}};

@@ -1,7 +1,7 @@
 // The sum of what members contribute to an operation, weighted by their shares, by any rule of
-// sync.aggregate (docs/aggregation.md). The mean is an all_reduce. Any other rule needs every
-// single contribution, and so does the mean in a number format that holds no sums (base/wire.h):
-// they are gathered, in the same number format, and each member aggregates them locally, so it
+// sync.aggregate (docs/aggregation.md). The mean is an all_reduce, unless the caller wants none of
+// what it loses by encoding the sum. Any other rule needs every single contribution. Then they are
+// gathered, in the same number format, and each member aggregates them locally, so it
 // receives members - 1 times the encoded buffer. The result is not encoded again.
 //
 // What cannot be decoded, has the wrong length or a value that is not finite is left out of what is
@@ -38,7 +38,7 @@ class MemberSum {
       : options_(options), communicator_(communicator) {}
 
   void start(const transport::Key& key, std::span<const float> values, const WireCodec& codec,
-             const MemberShares& shares);
+             const MemberShares& shares, bool gathered = false);
   Result<bool> left_out(const transport::Key& key, double timeout_s);
   // kCorruptPayload if nothing that was committed counts.
   Result<void> wait(const transport::Key& key, std::span<float> out, double timeout_s);
