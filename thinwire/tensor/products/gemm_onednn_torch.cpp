@@ -63,6 +63,26 @@ at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, const B
                        {plain ? ld : int64_t{1}, plain ? int64_t{1} : ld}, at::kBFloat16);
 }
 
+// The depth of a tile of AMX. Where the depth of a product is no multiple of it, oneDNN may read on
+// behind the end of a row of A and multiply that by 0, which is NaN if it finds NaN or infinity.
+constexpr int64_t kTileDepth = 32;
+
+// A's rows, each with zeros behind it, and their distance.
+struct PaddedRows {
+  const Bf16* values;
+  int64_t ld;
+};
+PaddedRows pad_rows(int64_t m, int64_t k, const Bf16* A, int64_t lda) {
+  thread_local std::vector<Bf16> buffer;
+  const int64_t ld = (k + kTileDepth - 1) / kTileDepth * kTileDepth;
+  Bf16* const to = scratch(buffer, m * ld).data();
+  for (int64_t i = 0; i < m; ++i) {
+    std::copy_n(A + i * lda, k, to + i * ld);
+    std::fill_n(to + i * ld + k, ld - k, Bf16{});
+  }
+  return {to, ld};
+}
+
 // oneDNN refuses to create the kernel if an instruction, or the permission to use it, is missing.
 bool multiplies_one_block() {
   const Bf16 a[2] = {to_bf16(2), to_bf16(3)};
@@ -83,6 +103,11 @@ void gemm_onednn(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
                  int64_t lda, const Bf16* B, int64_t ldb, Bf16* C, int64_t ldc) {
   use_calling_thread_only();
   const c10::InferenceMode no_autograd;
+  if (a == Transpose::kNo && k % kTileDepth != 0) {
+    const PaddedRows rows = pad_rows(m, k, A, lda);
+    A = rows.values;
+    lda = rows.ld;
+  }
   at::Tensor out = at::from_blob(C, {m, n}, {ldc, 1}, at::kBFloat16);
   at::mm_out(out, as_matrix(a, m, k, A, lda), as_matrix(b, k, n, B, ldb));
 }
