@@ -87,7 +87,8 @@ class HostedAttacks : public testing::TestWithParam<std::string> {
     return run;
   }
 
-  // It is, and nobody else.
+  // It is, and nobody else. An honest member's payload is refused once in thousands, as an outlier
+  // among the norms (docs/security.md), and that is forgiven.
   static void expect_excluded(HostedRun& run, int number) {
     EXPECT_EQ(run.wait(number).outcome, member::MemberOutcome::kRefused);
     EXPECT_THAT(run.wait(number).why, HasSubstr("excluded"));
@@ -95,7 +96,12 @@ class HostedAttacks : public testing::TestWithParam<std::string> {
     const membership::State state = run.host().state();
     for (int member = 0; member < kMembers; ++member) {
       const membership::Member& known = state.members.at(static_cast<size_t>(member));
-      EXPECT_EQ(known.offences(), member == id ? 3u : 0u) << "member " << member;
+      if (member == id) {
+        EXPECT_EQ(known.offences(), 3u);
+      } else {
+        EXPECT_LE(known.offences(), 1u)
+            << "member " << member << testing::PrintToString(run.messages());
+      }
       EXPECT_EQ(known.phase == membership::Phase::kExcluded, member == id) << "member " << member;
     }
   }
