@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/run_access.h"
@@ -37,11 +36,9 @@ void run_join(const JoinArguments& arguments) {
                                                     .on_start = [] { catch_interrupts(); }});
   if (result.outcome == hosts::JoinOutcome::kElsewhere) return;
   if (result.outcome == hosts::JoinOutcome::kLeft) {
-    const std::string message =
-        fmt::format("left the run after step {}; the same command returns to it", result.steps);
-    // A rank that ended by a signal would look like one that crashed.
-    if (result.ranks > 1) throw Error(message);
-    throw Interrupted(message);
+    report_stop(
+        fmt::format("left the run after step {}; the same command returns to it", result.steps),
+        result.ranks > 1);
   }
   print_run_result(result.summary, result.folder.string());
 }

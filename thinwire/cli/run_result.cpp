@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 
 namespace thinwire::cli {
@@ -22,6 +24,11 @@ void print_run_result(const events::Summary& summary, const std::string& folder)
     fmt::print("over the simulated links: {}, {:.1f} % of it spent computing\n",
                format_seconds(summary.seconds_over_links), 100 * summary.compute_utilization);
   }
+}
+
+void report_stop(const std::string& message, bool is_rank) {
+  if (is_rank) throw Error(message);
+  throw Interrupted(message);
 }
 
 }  // namespace thinwire::cli

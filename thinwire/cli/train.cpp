@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/live_page.h"
@@ -28,14 +27,6 @@ struct TrainArguments {
   std::string page;
 };
 
-// A rank that ended by a signal would look like one that crashed.
-[[noreturn]] void report_stop(const config::Recipe& recipe, int64_t step) {
-  const std::string message = fmt::format(
-      "stopped after step {} of {}; the same command resumes from there", step, recipe.train.steps);
-  if (recipe.train.launcher == "mpi") throw Error(message);
-  throw Interrupted(message);
-}
-
 void run_train(const TrainArguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
   LivePage page(arguments.page);
@@ -48,7 +39,11 @@ void run_train(const TrainArguments& arguments) {
   };
   const launch::TrainResult result = launch::train(recipe, options);
   if (result.outcome == launch::Outcome::kElsewhere) return;
-  if (result.outcome == launch::Outcome::kStopped) report_stop(recipe, result.step);
+  if (result.outcome == launch::Outcome::kStopped) {
+    report_stop(fmt::format("stopped after step {} of {}; the same command resumes from there",
+                            result.step, recipe.train.steps),
+                recipe.train.launcher == "mpi");
+  }
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
     events::print_message(fmt::format(
         "{} is finished already (a higher train.steps continues it, --restart starts over)",

@@ -34,6 +34,18 @@ double counted_a_row(const data::Rows& rows, const Round& round) {
   return static_cast<double>(counted) / static_cast<double>(count);
 }
 
+StepRows part_of(const StepRows& step, int64_t first, int64_t count) {
+  const auto cut = [&](auto values, int64_t of_a_row) {
+    if (values.empty()) return values;
+    return values.subspan(static_cast<size_t>(first * of_a_row),
+                          static_cast<size_t>(count * of_a_row));
+  };
+  StepRows part = step;
+  part.tokens = cut(step.tokens, step.sequence + 1);
+  part.marks = {cut(step.marks.weights, step.sequence), cut(step.marks.begins, step.sequence)};
+  return part;
+}
+
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
   const int64_t width = step.sequence + 1;
   const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
@@ -44,18 +56,12 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
   double loss = 0;
   for (int64_t first = 0; first < rows; first += step.max_rows) {
     const int64_t count = std::min(step.max_rows, rows - first);
-    const auto piece = [&](auto values, int64_t of_a_row) {
-      if (values.empty()) return values;
-      return values.subspan(static_cast<size_t>(first * of_a_row),
-                            static_cast<size_t>(count * of_a_row));
-    };
-    const auto tokens = piece(step.tokens, width);
+    const StepRows part = part_of(step, first, count);
     const tensor::Pass pass = {.first = first == 0, .last = first + count == rows};
-    const model::RowMarks marks = {piece(step.marks.weights, step.sequence),
-                                   piece(step.marks.begins, step.sequence)};
     loss += step.loss == nullptr
-                ? model.loss_and_gradients(tokens, count, scale, sink, pass, marks)
-                : model.loss_and_gradients(tokens, count, scale, sink, pass, marks, *step.loss);
+                ? model.loss_and_gradients(part.tokens, count, scale, sink, pass, part.marks)
+                : model.loss_and_gradients(part.tokens, count, scale, sink, pass, part.marks,
+                                           *step.loss);
   }
   return loss;
 }

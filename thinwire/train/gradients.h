@@ -31,6 +31,9 @@ struct StepRows {
   int64_t of_rows = 0;  // these are so many of a worker's rows, whose number counts; 0: all of them
 };
 
+// Rows [first, first + count) of a step, all else unchanged.
+StepRows part_of(const StepRows& step, int64_t first, int64_t count);
+
 // StepRows::counted_a_row of a round.
 double counted_a_row(const data::Rows& rows, const Round& round);
 

@@ -48,7 +48,7 @@ struct Part {
   int64_t first = 0;
   int64_t count = 0;
 };
-Part part_of(int64_t rows, int rank, int ranks) {
+Part share_of(int64_t rows, int rank, int ranks) {
   const auto begin = [&](int64_t i) { return (rows * i + ranks - 1) / ranks; };
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
@@ -57,7 +57,7 @@ Part part_of(int64_t rows, int rank, int ranks) {
 transport::Contributors contributors(int64_t rows, int ranks) {
   transport::Contributors all;
   for (int rank = 0; rank < ranks; ++rank) {
-    if (part_of(rows, rank, ranks).count > 0) all.push_back(rank);
+    if (share_of(rows, rank, ranks).count > 0) all.push_back(rank);
   }
   return all;
 }
@@ -66,15 +66,9 @@ int64_t row_count(const StepRows& rows) {
   return static_cast<int64_t>(rows.tokens.size()) / (rows.sequence + 1);
 }
 
-StepRows piece(const StepRows& rows, const Part& part) {
-  const auto cut = [&part](auto values, int64_t of_a_row) {
-    if (values.empty()) return values;
-    return values.subspan(static_cast<size_t>(part.first * of_a_row),
-                          static_cast<size_t>(part.count * of_a_row));
-  };
-  StepRows own = rows;
-  own.tokens = cut(rows.tokens, rows.sequence + 1);
-  own.marks = {cut(rows.marks.weights, rows.sequence), cut(rows.marks.begins, rows.sequence)};
+// A rank's rows, to be divided by the number of all.
+StepRows own_rows(const StepRows& rows, const Part& part) {
+  StepRows own = part_of(rows, part.first, part.count);
   own.of_rows = row_count(rows);
   return own;
 }
@@ -147,12 +141,12 @@ class Helper {
     std::memcpy(params.data(), sent.data(), sent.size());
     rows.tokens = tokens;
     rows.marks = {weights, begins};
-    const Part part = part_of(row_count(rows), ranks.rank(), ranks.size());
+    const Part part = share_of(row_count(rows), ranks.rank(), ranks.size());
     double loss = 0;
     if (part.count > 0) {
       model_->refresh();
       tensor::WholeGradients sink(gradients_);
-      loss = accumulate_gradients(*model_, piece(rows, part), sink);
+      loss = accumulate_gradients(*model_, own_rows(rows, part), sink);
     }
     sum_up(ranks, message, row_count(rows), loss, gradients_);
   }
@@ -263,7 +257,7 @@ double Site::gradients(model::Model& model, const tensor::Arena& params, const S
   const uint64_t number = send(std::move(message));
   tensor::WholeGradients sink(out);
   const double loss =
-      accumulate_gradients(model, piece(rows, part_of(count, kWorker, ranks_.size())), sink);
+      accumulate_gradients(model, own_rows(rows, share_of(count, kWorker, ranks_.size())), sink);
   const double sum = sum_up(ranks_, number, count, loss, out);
   in_step_ = false;
   return sum;
