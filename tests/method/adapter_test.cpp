@@ -202,7 +202,7 @@ TEST(Adapter, OnlyABaseThatIsWhollyFrozenIsReadIntoItsPlace) {
 }
 
 TEST(Adapter, MemoryOfTheStartIsThatOfTheWeightsAndWhatIsReadBesideThem) {
-  const std::vector<std::string> short_steps = {"model.hidden=1024", "llama.intermediate=2048",
+  const std::vector<std::string> short_steps = {"model.hidden=2048", "llama.intermediate=4096",
                                                 "train.batch=1", "train.sequence=1"};
   const auto bytes = [](const std::vector<TensorSpec>& tensors) {
     return 4.0 * static_cast<double>(arena_elements(tensors));
@@ -217,7 +217,7 @@ TEST(Adapter, MemoryOfTheStartIsThatOfTheWeightsAndWhatIsReadBesideThem) {
   };
   // The largest tensor's share of the base.
   const config::Recipe recipe = lora(short_steps);
-  const double one = 1024 * 2048 * 4.0 / bytes(tensors_of(ModelSpec(recipe)));
+  const double one = 2048 * 4096 * 4.0 / bytes(tensors_of(ModelSpec(recipe)));
   expect_need({}, 1, one);
   expect_need({"adapter.whole=[\"model.norm\"]"}, 1, 1 + one);
   expect_need({"train.precision=bf16", "train.weights=bf16"}, 0.5, 2 * one);

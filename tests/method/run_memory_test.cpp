@@ -34,11 +34,14 @@ double part(const MemoryNeed& need, std::string_view name) {
 TEST(RunMemory, IsThatOfEveryWorkerInTheProcess) {
   const MemoryNeed one = need({"train.workers=4"}, 1);
   const MemoryNeed all = need({"train.workers=4"}, 4);
-  // They share the transport's sum.
+  // They share the transport's sum and the program's code.
   const double sum = part(one, "sums");
   EXPECT_EQ(sum, part(one, "gradients"));
   EXPECT_EQ(part(all, "sums"), sum);
-  EXPECT_DOUBLE_EQ(all.total() - sum, 4 * (one.total() - sum));
+  const double code = part(one, "code of the step");
+  EXPECT_EQ(part(all, "code of the step"), code);
+  EXPECT_GT(part(need({"train.workers=4", "train.precision=bf16"}, 1), "code of the step"), code);
+  EXPECT_DOUBLE_EQ(all.total() - sum - code, 4 * (one.total() - sum - code));
   EXPECT_EQ(part(one, "weights"), part(one, "gradients"));
   EXPECT_EQ(part(one, "optimizer and method"), 2 * part(one, "weights"));
   EXPECT_THAT(all.describe(), HasSubstr("this run with 4 workers needs"));

@@ -41,7 +41,7 @@ struct MemoryChoice {
 // All combinations that thinwire train would accept, the best first: those that affect the result
 // least, then those with the least work per token, the fewest changes and the least memory. The
 // recipe is the one at `path` with `overrides`; an unknown vocabulary counts as plan::planned_model
-// says. program_bytes: memory of the program itself, which is part of each.
+// says. program_bytes: memory of the program before its first step, which is part of each.
 std::vector<MemoryChoice> memory_choices(const std::filesystem::path& path,
                                          std::span<const std::string> overrides,
                                          double program_bytes);

@@ -9,6 +9,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/hosted.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
@@ -281,7 +282,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   cost.step_seconds = cost.seconds / steps;
   cost.utilization = mean_of_members(machines, compute) / cost.step_seconds;
   add_price(cost, machines);
-  cost.memory.program = program_bytes;
+  cost.memory.program = program_bytes + method::step_code_bytes(recipe);
   fit_memory(cost, recipe, model, demand.state, machines);
   cost.loss = expected_loss(candidate, cost.sync_every,
                             {model.tensors, model.parameters, model.non_embedding}, own_laws);

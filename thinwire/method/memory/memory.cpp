@@ -96,6 +96,10 @@ double shared_frozen_bytes(const config::Recipe& recipe) {
   return weight_bytes(frozen_tensors(recipe), recipe.train.weights);
 }
 
+double step_code_bytes(const config::Recipe& recipe) {
+  return recipe.train.precision == "bf16" ? 20e6 : 10e6;
+}
+
 double StepMemory::total() const {
   return weights + frozen + gradients + consensus + local + sums + window + activations +
          cross_entropy + thread_buffers + program;

@@ -86,6 +86,7 @@ std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t worke
   for (MemoryPart& part : parts) part.bytes *= static_cast<double>(workers_here);
   parts.front().bytes -= static_cast<double>(workers_here - 1) * shared_frozen_bytes(recipe);
   parts.push_back({"sums", sums_of(recipe, one.sums, workers_here)});
+  parts.push_back({"code of the step", step_code_bytes(recipe)});
   const double steps = MemoryNeed{"", parts, ""}.total();
   const double start = starting_bytes(recipe, one.window);
   if (start > steps) parts.push_back({"start", start - steps});
