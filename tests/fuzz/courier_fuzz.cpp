@@ -8,7 +8,7 @@
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/payload_statement.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nats_answers.h"
@@ -70,7 +70,7 @@ void take_file(std::string_view text) {
 
 // A subject, and a notice of the server.
 void take_notice(std::span<const uint8_t> bytes) {
-  (void)departed(bytes);
+  (void)parse_connection_notice(bytes);
   const std::string subject(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   (void)author_of(subject);
   if (const auto number = number_of(subject)) require(subject.ends_with(std::to_string(*number)));

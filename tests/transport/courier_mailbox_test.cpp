@@ -10,7 +10,7 @@
 #include "mailbox_world.h"
 #include "tests/file_size_limit.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 
 namespace thinwire::transport {
 namespace {

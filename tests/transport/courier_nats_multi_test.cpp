@@ -5,9 +5,10 @@
 #include <unistd.h>
 
 #include "nats_run.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/courier_nats.h"
-#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nats_connection.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {
@@ -73,27 +74,38 @@ TEST(NatsServer, LetsItsUserInWhateverTheSignatureBeginsWith) {
   }
 }
 
-TEST(NatsServer, TellsCoordinatorsWhoseConnectionEnded) {
+TEST(NatsServer, TellsCoordinatorsWhoseConnectionBeganAndEnded) {
   NatsRun run;
   run.add("member", NatsRole::kMember);
   const auto here = run.connect("here");
-  Mail<Bytes> departures;
-  const auto listening = here->subscribe(kServerParticipant, kDepartureTopic,
-                                         [&](const std::string& from, Bytes said) {
-                                           if (from == kServerParticipant)
-                                             departures.add(std::move(said));
-                                         });
+  Mail<Bytes> arrivals, departures;
+  const auto listen = [&](const char* topic, Mail<Bytes>& into) {
+    return here->subscribe(kServerParticipant, topic, [&](const std::string& from, Bytes said) {
+      if (from == kServerParticipant) into.add(std::move(said));
+    });
+  };
+  const auto arriving = listen(kArrivalTopic, arrivals);
+  const auto departing = listen(kDepartureTopic, departures);
   flush(run, *here);
   run.connect("member");  // and it is gone again
+  ASSERT_TRUE(run.wait(arrivals, 1));
   ASSERT_TRUE(run.wait(departures, 1));
-  const PublicKey key = make_signer(run.options("member").target.identity)->key();
-  EXPECT_EQ(departed(departures.all().front()), key);
+  const auto began = parse_connection_notice(arrivals.all().front());
+  ASSERT_TRUE(began);
+  EXPECT_EQ(began->owner, make_signer(run.options("member").target.identity)->key());
+  EXPECT_EQ(parse_connection_notice(departures.all().front()), began);
 }
 
-TEST(NatsServer, WhatIsNoDepartureNamesNobody) {
-  for (const char* text : {"", "[]", "{}", R"({"client":[]})", R"({"client":{"user":7}})",
-                           R"({"client":{"user":"somebody"}})"}) {
-    EXPECT_FALSE(departed(bytes_of(text))) << text;
+TEST(NatsServer, OtherNoticesNameNobody) {
+  const std::string user = encode_public_key(NKeyKind::kUser, make_signer(make_seed())->key());
+  EXPECT_TRUE(parse_connection_notice(bytes_of(R"({"client":{"id":7,"user":")" + user + R"("}})")));
+  for (const std::string& text :
+       {std::string(), std::string("[]"), std::string("{}"), std::string(R"({"client":[]})"),
+        std::string(R"({"client":{"id":7,"user":7}})"),
+        std::string(R"({"client":{"id":7,"user":"somebody"}})"),
+        R"({"client":{"user":")" + user + R"("}})",
+        R"({"client":{"id":-7,"user":")" + user + R"("}})"}) {
+    EXPECT_FALSE(parse_connection_notice(bytes_of(text))) << text;
   }
 }
 

@@ -63,15 +63,19 @@ TEST(NatsConfig, AuditorsStoreNothing) {
                            "$JS.API.DIRECT.GET.r-log-ledger", "$JS.API.STREAM.INFO.r-log-ledger"));
 }
 
-TEST(NatsConfig, OnlyCoordinatorsHearWhoseConnectionEnded) {
+TEST(NatsConfig, OnlyCoordinatorsHearWhoseConnectionBeganOrEnded) {
   const json all = json::parse(nats_configuration(settings(), {}, 0))["accounts"];
-  const std::string departures = "thinwire.server.departure";
-  EXPECT_EQ(all["RUN"]["imports"][0]["to"], departures);
+  const std::vector<std::string> subjects = {"thinwire.server.arrival",
+                                             "thinwire.server.departure"};
   EXPECT_FALSE(all["SERVER"].contains("users"));
-  for (const NatsRole role : {NatsRole::kMember, NatsRole::kObserver, NatsRole::kAuditor}) {
-    EXPECT_THAT(allowed(role, "subscribe"), testing::Not(testing::Contains(departures)));
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    EXPECT_EQ(all["RUN"]["imports"][i]["to"], subjects[i]);
+    EXPECT_EQ(all["RUN"]["imports"][i]["stream"]["subject"], all["SERVER"]["exports"][i]["stream"]);
+    for (const NatsRole role : {NatsRole::kMember, NatsRole::kObserver, NatsRole::kAuditor}) {
+      EXPECT_THAT(allowed(role, "subscribe"), testing::Not(testing::Contains(subjects[i])));
+    }
+    EXPECT_THAT(allowed(NatsRole::kCoordinator, "subscribe"), testing::Contains(subjects[i]));
   }
-  EXPECT_THAT(allowed(NatsRole::kCoordinator, "subscribe"), testing::Contains(departures));
 }
 
 TEST(NatsConfig, OnlyCoordinatorsAppend) {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "relayed_run.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 
 namespace thinwire::transport {
 namespace {
@@ -94,7 +94,9 @@ TEST(Relay, TheServerSeesWhoseConnectionEnded) {
   site.connect("member");  // and it is gone again
   ASSERT_TRUE(site.wait(departures, 1));
   const PublicKey key = make_signer(site.run().options("member").target.identity)->key();
-  EXPECT_EQ(departed(departures.all().front()), key);
+  const auto notice = parse_connection_notice(departures.all().front());
+  ASSERT_TRUE(notice);
+  EXPECT_EQ(notice->owner, key);
 }
 
 TEST(Relay, SaysWhyTheServerCannotBeReached) {

@@ -9,7 +9,7 @@
 #include "bare_client.h"
 #include "nats_run.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {
@@ -34,7 +34,8 @@ class SlowClients {
     departing_ = here_->subscribe(
         kServerParticipant, kDepartureTopic,
         [this, key = make_signer(member().identity)->key()](const std::string&, const Bytes& said) {
-          (departed(said) == key ? departures_ : others_)
+          const auto notice = parse_connection_notice(said);
+          (notice && notice->owner == key ? departures_ : others_)
               .add(std::string(said.begin(), said.end()));
         });
     hearing_ = there_->subscribe("here", "flood",

@@ -65,6 +65,11 @@ Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const Publi
   });
 }
 
+bool Admission::is_enrolled(const PublicKey& key) const {
+  return std::ranges::any_of(
+      ring_.keys, [&](const EnrolledKey& one) { return one.key == key && !one.revoked; });
+}
+
 void Admission::revoke(const PublicKey& key) {
   update_key_ring(run_folder_, [&](KeyRing& ring) {
     const auto known = std::ranges::find(ring.keys, key, &EnrolledKey::key);

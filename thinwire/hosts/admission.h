@@ -31,7 +31,9 @@ class Admission {
   std::vector<transport::NatsUser> users() const { return ring_.users(); }
   // Enrols a key with a token, and returns its user; kRefused with the reason.
   Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key);
-  // Revokes a member's key.
+  // Whether the key was enrolled and not revoked.
+  bool is_enrolled(const PublicKey& key) const;
+  // Revokes a key that was enrolled.
   void revoke(const PublicKey& key);
   // Whether the ring has changed since the last call.
   bool update();

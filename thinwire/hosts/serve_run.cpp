@@ -24,6 +24,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/admission.h"
+#include "thinwire/hosts/connection_limit.h"
 #include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/publish_run.h"
@@ -97,6 +98,7 @@ class Service {
   void await_shared_keys();
   void check_keys();
   void shut_out_excluded();
+  void shut_out_crowding();
   void report_leader();
   // A coordinator with a server of its own is the only one.
   bool leads() const { return !options_.cluster || host_->leads(); }
@@ -116,7 +118,8 @@ class Service {
   Admission admission_;
   std::unique_ptr<RunServers> servers_;
   std::unique_ptr<transport::Courier> courier_;
-  std::optional<SharedKeys> shared_keys_;  // with other coordinators
+  std::optional<SharedKeys> shared_keys_;       // with other coordinators
+  std::optional<ConnectionLimit> connections_;  // to a server of the run's own
   const membership::RecipePlan plan_;
   RunDisplay display_;
   std::optional<RunWatch> watch_;
@@ -179,6 +182,7 @@ void Service::start_servers() {
 void Service::connect() {
   courier_ = servers_->connect();
   if (options_.cluster) shared_keys_.emplace(*courier_, *signer_, folder_);
+  if (carrier_given(options_) == Carrier::kOwnServer) connections_.emplace(*courier_);
 }
 
 // Sends a request as members do: of several coordinators, the leading one answers at once.
@@ -348,6 +352,21 @@ void Service::shut_out_excluded() {
   }
 }
 
+// Likewise those who have too many connections. Tokens may have any number, of those who are
+// enrolling.
+void Service::shut_out_crowding() {
+  if (!connections_) return;
+  for (const PublicKey& owner : connections_->exceeded(monotonic_seconds())) {
+    if (!admission_.is_enrolled(owner)) continue;
+    admission_.revoke(owner);
+    const std::string message =
+        fmt::format("{} was shut out: it had more than {} connections at a time",
+                    transport::participant_name(owner), kMaxConnections);
+    events::print_message(message);
+    if (watch_) watch_->add_message(message);
+  }
+}
+
 void Service::report_leader() {
   if (leads() == leads_) return;
   leads_ = !leads_;
@@ -374,6 +393,7 @@ ServeResult Service::serve() {
     if (watch_) watch_->update(*host_);
     maintain_servers();
     shut_out_excluded();
+    shut_out_crowding();
     check_keys();
     report_leader();
     if (host_failed_) throw Error(host_failure_);

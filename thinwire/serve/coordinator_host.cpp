@@ -24,7 +24,7 @@
 #include "thinwire/serve/store_cleaner.h"
 #include "thinwire/serve/stray_cleaner.h"
 #include "thinwire/serve/sum_maker.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
@@ -269,8 +269,8 @@ void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
 }
 
 void CoordinatorHost::Impl::take(const ReceivedDeparture& received) {
-  if (const auto key = transport::departed(received.bytes)) {
-    inputs_.emplace_back(membership::Departed{*key});
+  if (const auto notice = transport::parse_connection_notice(received.bytes)) {
+    inputs_.emplace_back(membership::Departed{notice->owner});
   }
 }
 

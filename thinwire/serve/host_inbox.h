@@ -21,7 +21,7 @@ namespace thinwire::serve {
 struct ReceivedStatement {
   Bytes bytes;
 };
-// The network's statements about connections that ended (transport/nats/departure.h).
+// The network's statements about connections that ended (transport/nats/connection_notice.h).
 struct ReceivedDeparture {
   Bytes bytes;
 };

@@ -18,7 +18,7 @@
 #include "thinwire/transport/mailbox/mailbox_chunks.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/mailbox/mailbox_records.h"
-#include "thinwire/transport/nats/departure.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {

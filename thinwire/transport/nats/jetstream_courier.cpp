@@ -10,8 +10,8 @@
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
+#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/courier_nats.h"
-#include "thinwire/transport/nats/departure.h"
 #include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nats_requests.h"
 #include "thinwire/transport/task_thread.h"
@@ -183,10 +183,11 @@ std::unique_ptr<Subscription> JetstreamCourier::subscribe(const std::string& fro
                                                           const std::string& topic,
                                                           OnStatement on_statement) {
   auto listener = std::make_shared<StatementListener>(std::move(on_statement));
-  const bool servers_own = from == kServerParticipant && topic == kDepartureTopic;
-  const std::string announced =
-      servers_own ? NatsSubjects::departures() : subjects_.statement(or_all(from), or_all(topic));
-  thread_.post([this, subject = announced, listener] {
+  std::string announced = subjects_.statement(or_all(from), or_all(topic));
+  if (from == kServerParticipant && topic == kArrivalTopic) announced = NatsSubjects::arrivals();
+  if (from == kServerParticipant && topic == kDepartureTopic)
+    announced = NatsSubjects::departures();
+  thread_.post([this, subject = std::move(announced), listener] {
     listeners_.emplace(connection_->subscribe(subject), listener);
   });
   return std::make_unique<ListenerSubscription<StatementListener>>(listener, [this, listener] {

@@ -21,7 +21,8 @@ using nlohmann::json;
 std::string duration(double seconds) { return fmt::format("{:.0f}ms", seconds * 1000); }
 
 // A participant's connections belong to the first account. The server itself reports to the second
-// one, in which there is no user, and the first imports what it says about connections that ended.
+// one, in which there is no user, and the first imports what it says about connections that began
+// and ended.
 constexpr const char* kRunAccount = "RUN";
 constexpr const char* kServerAccount = "SERVER";
 
@@ -34,13 +35,17 @@ json user_entry(const NatsUser& user, const NatsSubjects& subjects,
 }
 
 json accounts(const json& users) {
-  const std::string ended = "$SYS.ACCOUNT." + std::string(kRunAccount) + ".DISCONNECT";
-  const json import = {{"stream", {{"account", kServerAccount}, {"subject", ended}}},
-                       {"to", NatsSubjects::departures()}};
-  const json exported = {{"stream", ended}, {"accounts", json::array({kRunAccount})}};
-  return {{kRunAccount,
-           {{"jetstream", "enabled"}, {"users", users}, {"imports", json::array({import})}}},
-          {kServerAccount, {{"exports", json::array({exported})}}}};
+  json imports = json::array(), exports = json::array();
+  const auto pass_on = [&](const std::string& event, const std::string& to) {
+    const std::string subject = "$SYS.ACCOUNT." + std::string(kRunAccount) + "." + event;
+    imports.push_back(
+        {{"stream", {{"account", kServerAccount}, {"subject", subject}}}, {"to", to}});
+    exports.push_back({{"stream", subject}, {"accounts", json::array({kRunAccount})}});
+  };
+  pass_on("CONNECT", NatsSubjects::arrivals());
+  pass_on("DISCONNECT", NatsSubjects::departures());
+  return {{kRunAccount, {{"jetstream", "enabled"}, {"users", users}, {"imports", imports}}},
+          {kServerAccount, {{"exports", exports}}}};
 }
 
 // Without any user, the server would admit everybody. This user always exists, and nobody has its

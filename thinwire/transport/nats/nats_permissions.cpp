@@ -8,6 +8,7 @@ namespace {
 void let_coordinate(NatsPermissions& may, const NatsSubjects& subjects,
                     const std::vector<std::string>& streams) {
   // For coordinators only: it reveals the addresses of others.
+  may.subscribe.push_back(NatsSubjects::arrivals());
   may.subscribe.push_back(NatsSubjects::departures());
   may.publish.push_back(subjects.purge(subjects.chunk_store()));
   may.publish.push_back(subjects.create(subjects.chunk_store()));
