@@ -5,9 +5,11 @@
 // method.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <compare>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/sha256.h"
@@ -45,6 +47,16 @@ struct Commit {
            std::bit_cast<uint32_t>(scale) == std::bit_cast<uint32_t>(other.scale);
   }
 };
+
+// What a commit lists of a member's contributions for a round; null: nothing.
+inline const Contribution* contribution_of(const Commit& commit, int member, uint64_t round) {
+  const auto found =
+      std::ranges::lower_bound(commit.contributions, std::pair(member, round), {},
+                               [](const auto& one) { return std::pair(one.member, one.round); });
+  const bool is_it =
+      found != commit.contributions.end() && found->member == member && found->round == round;
+  return is_it ? &*found : nullptr;
+}
 
 // The value of Commit::scale for these contributions.
 inline float commit_scale(const std::vector<Contribution>& contributions) {

@@ -6,13 +6,16 @@
 #include <cassert>
 #include <utility>
 
-#include "thinwire/membership/decision.h"
 #include "thinwire/membership/room.h"
 
 namespace thinwire::membership {
 namespace {
 
 constexpr size_t kTail = 4096;  // records
+
+bool is_empty(const Record& record) {
+  return record.changes.empty() && !record.closing && record.openings.empty();
+}
 
 bool admits(const Record& record, const PublicKey& key) {
   return std::ranges::any_of(record.changes, [&](const Change& change) {
@@ -100,8 +103,14 @@ bool Coordinator::settled() {
     return false;
   }
   if (store_was_empty_) return true;
+  heard_enough_ = heard_enough_ || has_heard_enough();
+  return heard_enough_;
+}
+
+bool Coordinator::has_heard_enough() {
   const double waited = now_ - *connected_;
   if (waited < options_.settle_s()) return false;
+  if (waited >= options_.silence_s()) return true;
   size_t counted_on = 0;
   size_t reported = 0;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
@@ -110,8 +119,7 @@ bool Coordinator::settled() {
     if (observed_.members.at(member).reported) ++reported;
   }
   const bool most = 2 * reported > counted_on;
-  return reported == counted_on || (most && waited > options_.absent_s()) ||
-         waited >= options_.silence_s();
+  return reported == counted_on || (most && waited > options_.absent_s());
 }
 
 // A member that has not supplied what it claims to have is on a history that cannot be continued:
@@ -124,6 +132,7 @@ void Coordinator::discard_unproven_claims() {
     }
     distrusted_.insert(claim->first);
     observed_.members.at(claim->first).position.reset();
+    agenda_.reopen();
     claim = claims_.erase(claim);
   }
 }
@@ -143,8 +152,8 @@ void Coordinator::decide() {
   Record record;
   if (!state_.founding) {
     record.changes.emplace_back(founding_);
-  } else {
-    Decision decision(plan_, options_, room_, state_, observed_, now_);
+  } else if (may_decide()) {
+    Decision decision = make_decision();
     record = decision.run();
     for (const Refuse& refusal : decision.refusals()) {
       if (leads_) actions_.emplace_back(refusal);
@@ -154,9 +163,10 @@ void Coordinator::decide() {
         observed_.newcomers.erase(refusal.key);
       }
     }
-    if (leads_) ask_for_snapshot();
+    if (is_empty(record) && decision.refusals().empty()) agenda_.close(decision);
   }
-  if (record.changes.empty() && !record.closing && record.openings.empty()) {
+  if (leads_ && state_.founding) ask_for_snapshot();
+  if (is_empty(record)) {
     due_since_.reset();
     return;
   }
@@ -168,6 +178,18 @@ void Coordinator::decide() {
   Bytes bytes = encode_record(record, signer_);
   assert(State(state_).apply(record, record_hash(bytes)));
   append(std::move(bytes), true);
+}
+
+bool Coordinator::may_decide() {
+  Decision decision = make_decision();
+  if (agenda_.is_due(decision)) return true;
+  assert(has_nothing_to_decide());
+  return false;
+}
+
+bool Coordinator::has_nothing_to_decide() const {
+  Decision decision = make_decision();
+  return is_empty(decision.run()) && decision.refusals().empty();
 }
 
 void Coordinator::append(Bytes record, bool own) {
@@ -198,6 +220,8 @@ void Coordinator::ask_for_snapshot() {
 
 void Coordinator::receive(const StoreConnected& connected) {
   connected_ = now_;
+  heard_enough_ = false;
+  agenda_.reopen();
   store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
   store_last_ = connected.last;
   pending_.reset();
@@ -245,6 +269,7 @@ void Coordinator::reset() {
   claims_.clear();
   distrusted_.clear();
   observed_ = {};
+  agenda_.reopen();
   last_closing_.reset();
   pending_.reset();
   leads_ = false;
@@ -252,6 +277,8 @@ void Coordinator::reset() {
 }
 
 void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& hash) {
+  agenda_.reopen();
+  heard_enough_ = false;
   hashes_.push_back(hash);
   tail_.push_back(bytes);
   if (tail_.size() > kTail) tail_.pop_front();

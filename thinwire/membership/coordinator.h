@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "thinwire/base/signature.h"
+#include "thinwire/membership/agenda.h"
 #include "thinwire/membership/awake_clock.h"
+#include "thinwire/membership/decision.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/observed.h"
@@ -38,7 +40,8 @@ class Coordinator {
   // Takes what happened since the last tick, in order, and returns what to do. Call it whenever
   // something happens, and at least every retry_s. `now`: seconds of a clock that never goes back.
   // If it is called later than that, the machine was asleep, and the excess time is ignored: the
-  // members were not silent, they could not be received.
+  // members were not silent, they could not be received. It looks at every member after a record
+  // and when a silence may be too long; otherwise only at those that the inputs are from.
   std::vector<Action> tick(std::span<const Input> inputs, double now);
 
   const State& state() const { return state_; }
@@ -98,7 +101,11 @@ class Coordinator {
   bool settled();
   void discard_unproven_claims();
   void ask_for_lost_records();
+  bool has_heard_enough();
   void decide();
+  bool may_decide();
+  bool has_nothing_to_decide() const;
+  Decision make_decision() const { return {plan_, options_, room_, state_, observed_, now_}; }
   void append(Bytes record, bool own);
   void ask_for_snapshot();
 
@@ -113,12 +120,14 @@ class Coordinator {
   std::vector<Sha256> hashes_;  // by sequence, 0 included
   std::deque<Bytes> tail_;      // the last records, to restore what the store loses
   Observed observed_;
+  Agenda agenda_;
   std::map<int, Claim> claims_;
   // Members that did not supply what they claimed to have. Their further claims do not count until
   // the store is reconnected, because it loses nothing before that.
   std::set<int> distrusted_;
   std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
+  bool heard_enough_ = false;     // since then; until the next record
   bool store_was_empty_ = false;  // when it was connected, and nothing was known of the run before
   uint64_t store_last_ = 0;
   bool leads_;

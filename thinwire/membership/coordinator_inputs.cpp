@@ -14,6 +14,7 @@ Seen* Coordinator::seen(int member) {
   if (found == observed_.members.end()) return nullptr;
   found->second.at = now_;
   found->second.departed = false;
+  agenda_.heard(member);
   return &found->second;
 }
 
@@ -21,6 +22,7 @@ void Coordinator::receive(const JoinRequest& join) {
   const std::optional<int> member = state_.find(join.key);
   if (!member) {
     observed_.newcomers[join.key] = join;
+    agenda_.reopen();
     return;
   }
   if (state_.members[static_cast<size_t>(*member)].phase == Phase::kExcluded) {
@@ -28,6 +30,7 @@ void Coordinator::receive(const JoinRequest& join) {
     return;
   }
   Seen* one = seen(*member);
+  agenda_.reopen();
   one->join_requested = true;
   one->behind = join.position && join.position->sequence < state_.last_closing;
   one->leaves = false;
@@ -121,11 +124,9 @@ bool Coordinator::is_early(const Offer& offer) const {
 bool Coordinator::was_counted(const Offer& offer) const {
   if (!last_closing_ || last_closing_->round != offer.round) return false;
   return std::ranges::any_of(last_closing_->commits, [&](const Commit& commit) {
-    return commit.operation.fragment == offer.fragment &&
-           std::ranges::any_of(commit.contributions, [&](const Contribution& one) {
-             return one.member == offer.member && one.round == offer.round &&
-                    one.payload == offer.payload;
-           });
+    const Contribution* const counted = contribution_of(commit, offer.member, offer.round);
+    return commit.operation.fragment == offer.fragment && counted != nullptr &&
+           counted->payload == offer.payload;
   });
 }
 
@@ -167,6 +168,7 @@ void Coordinator::take_offer(const Offer& offer) {
 
 void Coordinator::receive(const LeaveNotice& notice) {
   if (Seen* one = seen(notice.member)) one->leaves = true;
+  agenda_.reopen();
 }
 
 void Coordinator::receive(const Departed& departed) {
@@ -180,19 +182,26 @@ void Coordinator::receive(const SnapshotReady& ready) {
   Seen* one = seen(ready.snapshot.member);
   const uint64_t at = ready.snapshot.sequence;
   if (one != nullptr && at < hashes_.size() && hashes_[at] == ready.record) one->snapshot = ready;
+  agenda_.reopen();
 }
 
 void Coordinator::receive(const Misconduct& misconduct) {
   if (Seen* one = seen(misconduct.member)) one->offences.push_back(OffenceKind::kConduct);
+  agenda_.reopen();
 }
 
 void Coordinator::receive(const Acknowledged& acknowledged) {
-  for (auto& [name, arrival] : observed_.offers) {
+  const bool of_any = acknowledged.member < 0;
+  auto one =
+      of_any ? observed_.offers.begin() : observed_.offers.lower_bound({acknowledged.member, 0, 0});
+  for (; one != observed_.offers.end(); ++one) {
+    auto& [name, arrival] = *one;
+    if (!of_any && name.member != acknowledged.member) break;
     if (arrival.offer.payload != acknowledged.payload || arrival.stored || arrival.refused)
       continue;
-    if (acknowledged.member >= 0 && acknowledged.member != name.member) continue;
     arrival.stored = true;
     arrival.at = now_;
+    agenda_.heard(name.member);
   }
 }
 
@@ -202,6 +211,7 @@ void Coordinator::receive(const PayloadRefused& refused) {
   if (found == observed_.offers.end() || found->second.offer.payload != offer.payload) return;
   if (std::exchange(found->second.refused, true)) return;
   observed_.members.at(offer.member).offences.push_back(OffenceKind::kPayload);
+  agenda_.reopen();
   actions_.emplace_back(
       Refuse{state_.members[static_cast<size_t>(offer.member)].key,
              fmt::format("its contribution to round {}: {}", offer.round, refused.why)});

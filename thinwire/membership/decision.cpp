@@ -40,9 +40,16 @@ Record Decision::run() {
     follow(member, seen);
   }
   admit();
-  if (can_close()) close();
+  if (Arrivals arrived = arrivals(); can_close(arrived)) close();
   open_rounds();
   return std::move(record_);
+}
+
+bool Decision::concerns(int member) {
+  const Seen& seen = observed_.members.at(member);
+  if (!state_.finished) count_offences(member, seen);
+  follow(member, seen);
+  return !record_.changes.empty() || !refusals_.empty();
 }
 
 void Decision::admit() {
@@ -73,12 +80,16 @@ void Decision::admit() {
 // The new phase of a member that is present, or no longer is. After the last round silence is no
 // loss: nobody waits for the member any more.
 void Decision::follow(int member, const Seen& seen) {
-  const bool silent = !state_.finished && now_ - seen.at >= options_.silence_s();
+  const bool silent = is_silent(seen.at);
   if (!is_gone(phase(member)) && (seen.leaves || silent)) {
     set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
   } else {
     let_return(member, seen);
   }
+}
+
+bool Decision::is_silent(double since) const {
+  return !state_.finished && now_ - since >= options_.silence_s();
 }
 
 // Decides how a member catches up if it has returned, or cannot catch up as decided before.
@@ -177,8 +188,6 @@ void Decision::compare_digests() {
   }
 }
 
-// Whether it can train from the next round on: it has applied the last closing and the record that
-// set its phase.
 bool Decision::caught_up(int member) const {
   const Phase now = phase(member);
   if (now == Phase::kActive) return true;

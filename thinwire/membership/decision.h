@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "thinwire/membership/messages.h"
@@ -14,6 +15,15 @@
 #include "thinwire/membership/state.h"
 
 namespace thinwire::membership {
+
+// What has arrived of the oldest open round.
+struct Arrivals {
+  uint64_t batch = 0;              // the round's rows
+  uint64_t rows = 0;               // of the members whose contributions are all there
+  std::vector<double> seconds;     // until each of these was complete, since the round opened
+  std::set<int> missing;           // the roster's other members
+  std::optional<double> deadline;  // deadline_s of `seconds`, if it was needed
+};
 
 class Decision {
  public:
@@ -33,6 +43,24 @@ class Decision {
   // Set by run(): requests that cannot be granted.
   const std::vector<Refuse>& refusals() const { return refusals_; }
 
+  // --- for who wants to know whether there is anything to decide (agenda.h), before run()
+  const State& state() const { return state_; }
+  const Observed& observed() const { return observed_; }
+  // Whether it would record or refuse something because of what is known of this member alone. The
+  // decision is good for nothing else after that.
+  bool concerns(int member);
+  // Whether a round would open if only there were members for it.
+  bool lacks_members() const;
+  // Whether it can train from the next round on: it has applied the last closing and the record
+  // that set its phase.
+  bool caught_up(int member) const;
+  Arrivals arrivals() const;
+  // Moves the member from those that are missing if all it contributes has arrived.
+  void count(int member, Arrivals& arrivals) const;
+  bool can_close(Arrivals& arrivals) const;
+  // Whether a member that was last heard at this time is lost.
+  bool is_silent(double since) const;
+
  private:
   // --- members (decision.cpp)
   void admit();
@@ -42,12 +70,10 @@ class Decision {
   void count_offences(int member, const Seen& seen);
   void take_snapshots();
   void compare_digests();
-  bool caught_up(int member) const;
   Phase phase(int member) const;
   void set_phase(int member, Phase phase, std::optional<uint64_t> snapshot = std::nullopt);
 
   // --- rounds (decision_round.cpp)
-  bool can_close() const;
   bool has_arrived(int member) const;
   bool was_refused(int member) const;
   bool has_replica(int member) const;

@@ -66,33 +66,49 @@ bool Decision::is_absent(int member) const {
   return seen.departed || now_ - seen.at > options_.absent_s();
 }
 
-bool Decision::can_close() const {
-  if (state_.open.empty()) return false;
+Arrivals Decision::arrivals() const {
+  Arrivals arrivals;
+  if (state_.open.empty()) return arrivals;
+  for (const Share& share : state_.open.front().roster) {
+    arrivals.missing.insert(arrivals.missing.end(), share.member);
+    arrivals.batch += share.rows.count;
+    count(share.member, arrivals);
+  }
+  return arrivals;
+}
+
+void Decision::count(int member, Arrivals& arrivals) const {
+  const auto place = arrivals.missing.find(member);
+  if (place == arrivals.missing.end() || !has_arrived(member)) return;
+  arrivals.missing.erase(place);
   const Opening& opening = state_.open.front();
-  std::vector<double> arrivals;
-  uint64_t rows = 0;
+  double last = 0;
+  for (const PlannedOperation& operation : opening.operations) {
+    const Arrival* one = contribution(member, opening.round, opening.epoch, operation.fragment);
+    last = std::max(last, one->at - observed_.front_since);
+  }
+  arrivals.rows += share_of(opening, member)->rows.count;
+  arrivals.seconds.push_back(last);
+  arrivals.deadline.reset();
+}
+
+bool Decision::can_close(Arrivals& arrivals) const {
+  if (arrivals.seconds.empty()) return false;
   bool all = true;
   double enough = std::min(options_.quorum, kEnoughWithoutAbsent);
-  for (const Share& share : opening.roster) {
-    if (has_arrived(share.member)) {
-      rows += share.rows.count;
-      double last = 0;
-      for (const PlannedOperation& operation : opening.operations) {
-        const Arrival* one =
-            contribution(share.member, opening.round, opening.epoch, operation.fragment);
-        last = std::max(last, one->at - observed_.front_since);
-      }
-      arrivals.push_back(last);
-    } else if (is_awaited(share.member)) {
-      all = false;
-      if (!is_absent(share.member)) enough = options_.quorum;
-    }
+  for (const int member : arrivals.missing) {
+    if (!is_awaited(member)) continue;
+    all = false;
+    if (is_absent(member)) continue;
+    enough = options_.quorum;
+    break;
   }
-  if (arrivals.empty()) return false;
   const double open_s = now_ - observed_.front_since;
   if (all || open_s >= options_.timeout_s) return true;
-  const double part = static_cast<double>(rows) / static_cast<double>(batch_of(opening));
-  return part >= enough && open_s >= deadline_s(options_, std::move(arrivals));
+  const double part = static_cast<double>(arrivals.rows) / static_cast<double>(arrivals.batch);
+  if (part < enough) return false;
+  if (!arrivals.deadline) arrivals.deadline = deadline_s(options_, arrivals.seconds);
+  return open_s >= *arrivals.deadline;
 }
 
 void Decision::close() {
@@ -120,7 +136,7 @@ Commit Decision::commit(const Opening& opening, const PlannedOperation& operatio
   };
   for (const Share& share : opening.roster) {
     add(contribution(share.member, opening.round, opening.epoch, operation.fragment),
-        weight_of(opening, share.member));
+        share.rows.count * opening.steps.size());
   }
   for (const auto& [late, terms] : state_.overdue) {
     if (!options_.late_counts || late.fragment != operation.fragment) continue;
@@ -140,7 +156,7 @@ void Decision::record_speeds(const Opening& opening) {
           contribution(share.member, opening.round, opening.epoch, operation.fragment);
       if (one != nullptr) seconds = std::max(seconds, one->offer.seconds);
     }
-    const auto rows = static_cast<double>(weight_of(opening, share.member));
+    const auto rows = static_cast<double>(share.rows.count * opening.steps.size());
     const auto speed = static_cast<float>(rows / seconds);
     if (seconds > 0 && std::isfinite(speed) && speed > 0) {
       record_.changes.emplace_back(Speed{share.member, speed});
@@ -156,6 +172,12 @@ bool Decision::is_deserted(const Opening& opening) const {
     const bool may_come = !is_gone(phase(share.member)) && !was_refused(share.member);
     return may_come || has_arrived(share.member);
   });
+}
+
+bool Decision::lacks_members() const {
+  const bool begins =
+      state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds();
+  return begins || (!state_.open.empty() && is_deserted(state_.open.front()));
 }
 
 void Decision::open_rounds() {
@@ -235,8 +257,8 @@ uint64_t Decision::active_since(int member, const Opening& opening) const {
   if (before == nullptr || before->round + 1 != opening.round || !continues) {
     return opening.first_step;
   }
-  const auto stays = std::ranges::find(before->roster, member, &Share::member);
-  return stays == before->roster.end() ? opening.first_step : stays->since;
+  const Share* const stays = share_of(*before, member);
+  return stays == nullptr ? opening.first_step : stays->since;
 }
 
 }  // namespace thinwire::membership

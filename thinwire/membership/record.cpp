@@ -1,6 +1,13 @@
 #include "thinwire/membership/record.h"
 
+#include <algorithm>
+
 namespace thinwire::membership {
+
+const Share* share_of(const Opening& opening, int member) {
+  const auto found = std::ranges::lower_bound(opening.roster, member, {}, &Share::member);
+  return found == opening.roster.end() || found->member != member ? nullptr : &*found;
+}
 
 uint64_t batch_of(const Opening& opening) {
   uint64_t rows = 0;

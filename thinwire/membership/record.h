@@ -144,6 +144,9 @@ struct Record {
   bool operator==(const Record&) const = default;
 };
 
+// A member's share of a roster that is in order; null: it is not in it.
+const Share* share_of(const Opening& opening, int member);
+
 // Number of rows in each step of the round.
 uint64_t batch_of(const Opening& opening);
 

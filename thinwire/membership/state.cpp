@@ -55,6 +55,7 @@ class Applier {
     }
     if (state_.find(admission.key)) return refuse("a member is admitted twice");
     state_.members.emplace_back().key = admission.key;
+    state_.by_key.insert(state_.place_of(admission.key), admission.member);
     return {};
   }
 
@@ -187,10 +188,7 @@ class Applier {
     std::erase_if(state_.overdue,
                   [&](const auto& one) { return one.first.fragment == operation.fragment; });
     for (const Share& share : opening.roster) {
-      const bool committed = std::ranges::any_of(commit.contributions, [&](const auto& one) {
-        return one.member == share.member && one.round == opening.round;
-      });
-      if (committed) continue;
+      if (contribution_of(commit, share.member, opening.round) != nullptr) continue;
       missing.insert(share.member);
       state_.overdue[{share.member, opening.round, operation.fragment}] = {
           commit.operation, weight_of(opening, share.member), operation.max_bytes};
@@ -285,10 +283,16 @@ Result<void> State::apply(const Record& record, const Sha256& hash) {
   return {};
 }
 
+std::vector<int>::const_iterator State::place_of(const PublicKey& key) const {
+  return std::ranges::lower_bound(by_key, key, {}, [this](int member) -> const PublicKey& {
+    return members[static_cast<size_t>(member)].key;
+  });
+}
+
 std::optional<int> State::find(const PublicKey& key) const {
-  const auto found = std::ranges::find(members, key, &Member::key);
-  if (found == members.end()) return std::nullopt;
-  return static_cast<int>(found - members.begin());
+  const auto place = place_of(key);
+  if (place == by_key.end() || members[static_cast<size_t>(*place)].key != key) return std::nullopt;
+  return *place;
 }
 
 const Opening* State::opening(uint64_t round) const {
@@ -303,8 +307,8 @@ uint64_t State::oldest_countable() const {
 }
 
 uint64_t weight_of(const Opening& opening, int member) {
-  const auto found = std::ranges::find(opening.roster, member, &Share::member);
-  return found == opening.roster.end() ? 0 : found->rows.count * opening.steps.size();
+  const Share* const share = share_of(opening, member);
+  return share == nullptr ? 0 : share->rows.count * opening.steps.size();
 }
 
 }  // namespace thinwire::membership

@@ -62,6 +62,7 @@ struct State {
   Position position;
   std::optional<Founding> founding;
   std::vector<Member> members;                 // by id
+  std::vector<int> by_key;                     // all ids, ascending by the member's key
   std::map<uint64_t, HeldSnapshot> snapshots;  // the newest two, by sequence
   std::deque<Opening> open;                    // rounds, oldest first
   uint64_t next_round = 0;                     // the first round never opened yet
@@ -89,6 +90,8 @@ struct State {
   bool knows(int member) const {
     return member >= 0 && static_cast<size_t>(member) < members.size();
   }
+  // Where `key` is in by_key, or would be.
+  std::vector<int>::const_iterator place_of(const PublicKey& key) const;
   std::optional<int> find(const PublicKey& key) const;
   // The opening of an open round; null if the round is not open.
   const Opening* opening(uint64_t round) const;

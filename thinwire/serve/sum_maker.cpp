@@ -16,10 +16,8 @@ constexpr size_t kBegunRemembered = 64;  // sums
 transport::Contributors contributors(const membership::Opening& opening, const Commit& commit) {
   transport::Contributors from;
   for (const membership::Share& share : opening.roster) {
-    const bool nothing = std::ranges::any_of(commit.contributions, [&](const Contribution& one) {
-      return one.member == share.member && one.round == opening.round && one.bytes == 0;
-    });
-    if (!nothing) from.push_back(share.member);
+    const Contribution* const one = contribution_of(commit, share.member, opening.round);
+    if (one == nullptr || one->bytes > 0) from.push_back(share.member);
   }
   return from;
 }
