@@ -33,6 +33,7 @@
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
+#include "thinwire/membership/record_parts.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_server.h"
@@ -104,7 +105,7 @@ class LightMember {
         random_(participant, 1),
         courier_(connect(port, authority, participant)) {
     ledger_ = courier_->read(serve::kLedgerStream, 1,
-                             [this](uint64_t, const Bytes& record) { take(record); });
+                             [this](uint64_t, Bytes message) { take(std::move(message)); });
   }
 
   bool finished() const { return finished_; }
@@ -117,11 +118,12 @@ class LightMember {
   }
 
  private:
-  void take(const Bytes& bytes) {
-    const auto record = membership::decode_record(bytes);
+  void take(Bytes message) {
+    const std::optional<Bytes> bytes = joiner_.take(std::move(message));
+    const auto record = membership::decode_record(bytes ? *bytes : Bytes());
     if (!record) return;
     const std::lock_guard lock(mutex_);
-    position_ = {record->sequence, membership::record_hash(bytes)};
+    position_ = {record->sequence, membership::record_hash(*bytes)};
     for (const membership::Change& change : record->changes) {
       const auto* admission = std::get_if<membership::Admission>(&change);
       if (admission != nullptr && admission->key == signer_->key()) id_ = admission->member;
@@ -138,8 +140,7 @@ class LightMember {
 
   void contribute(const membership::Opening& opening) {
     if (opening.last) last_ = opening.round;
-    active_ =
-        std::ranges::find(opening.roster, *id_, &membership::Share::member) != opening.roster.end();
+    active_ = share_of(opening, *id_) != nullptr;
     if (!active_) return;
     auto payload = std::make_shared<Bytes>(kPayloadBytes);
     for (uint8_t& byte : *payload) byte = static_cast<uint8_t>(random_.bits());
@@ -164,6 +165,7 @@ class LightMember {
   std::mutex mutex_;
   Rng random_;
   membership::StatementNumbers numbers_;
+  membership::RecordJoiner joiner_;
   std::optional<int> id_;
   std::optional<membership::Offer> offer_;  // of the open round
   std::optional<membership::AgreedDigest> digest_;
@@ -289,7 +291,6 @@ class VirtualRun {
     membership::Options options;
     options.timeout_s = kTimeout;
     options.snapshot_every = 0;
-    options.max_record_bytes = UINT64_MAX;  // more members than a real run has room for
     return options;
   }
   static double processor_seconds() {

@@ -19,6 +19,7 @@ int fuzz_answer(const uint8_t* data, size_t size);
 int fuzz_courier(const uint8_t* data, size_t size);
 int fuzz_frame(const uint8_t* data, size_t size);
 int fuzz_note(const uint8_t* data, size_t size);
+int fuzz_parts(const uint8_t* data, size_t size);
 int fuzz_payload(const uint8_t* data, size_t size);
 int fuzz_record(const uint8_t* data, size_t size);
 int fuzz_relay(const uint8_t* data, size_t size);

@@ -49,7 +49,7 @@ TEST(RunDescription, IsReadAsItWasWritten) {
 }
 
 TEST(RunDescription, OtherVersionsAreNamed) {
-  EXPECT_THAT(refusal("\"protocol\": 1", "\"protocol\": 9"), HasSubstr("protocol version 9"));
+  EXPECT_THAT(refusal("\"protocol\": 2", "\"protocol\": 9"), HasSubstr("protocol version 9"));
   EXPECT_THAT(refusal("\"numerics\": 4", "\"numerics\": 99"), HasSubstr("numerics version 99"));
 }
 

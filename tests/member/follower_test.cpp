@@ -15,6 +15,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
+#include "thinwire/membership/record_parts.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -198,6 +199,36 @@ TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
 }
 
 // Not only with the next report, which is hours away here.
+// In statements, none of which is longer than a message.
+TEST_F(FollowerCase, GivesBackALongRecordInParts) {
+  follow(0);
+  append(ledger_.found());
+  append(ledger_.admit(0));
+  membership::Opening opening;
+  opening.steps.assign(100'000, {0.5f, 0.5f});
+  opening.roster = {{0, {0, 4}, 0}};
+  const Bytes record = ledger_.add({PhaseChange{0, Phase::kActive, {}}}, {}, {opening});
+  for (const Bytes& message : membership::messages_of(record)) append(message);
+  membership::RecordJoiner joiner;
+  std::vector<Bytes> given;
+  const auto reading =
+      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+        const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
+        const auto* supply = said ? std::get_if<membership::Supply>(&said->message) : nullptr;
+        if (supply == nullptr) return;
+        for (const Bytes& message : supply->messages) {
+          if (auto whole = joiner.take(message)) given.push_back(*std::move(whole));
+        }
+      });
+  const auto coordinator = signer_of(1);
+  store_->publish(serve::kCoordinatorsTopic,
+                  membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
+                                                membership::AskRecords{0, 3}},
+                                               *coordinator));
+  network_.run();
+  EXPECT_EQ(given, std::vector<Bytes>{record});
+}
+
 TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
   follow(0);
   append(ledger_.found());

@@ -3,6 +3,7 @@
 
 #include "coordinator_case.h"
 #include "thinwire/membership/coordinator.h"
+#include "thinwire/membership/record_parts.h"
 
 namespace thinwire::membership {
 namespace {
@@ -125,6 +126,21 @@ TEST_F(Ledger, AllThatClaimLostRecordsAreAskedInTurn) {
   std::vector<int> asked;
   for (const Action& action : asked_) asked.push_back(std::get<AskRecords>(action).member);
   EXPECT_EQ(asked, (std::vector{0, 1, 0, 1}));
+}
+
+TEST_F(Ledger, NobodyIsAskedForARecordWhileItsPartsArrive) {
+  begin(3);
+  deliver({Report{0, Position{ledger_.last() + 1, hash_of(97)}, {}}});
+  wait(1);
+  asked_.clear();
+  const std::vector<Bytes> parts = messages_of(Bytes(kMaxRecordMessage + 1));
+  for (int i = 0; i < 4; ++i) {
+    deliver({Supply{0, {parts.front()}}});
+    wait(2);
+  }
+  EXPECT_TRUE(asked_.empty());
+  wait(1);
+  EXPECT_EQ(asked_.size(), 1u) << "the last part is late";
 }
 
 TEST_F(Outage, NothingNewIsWrittenBeforeMembersSaidWhatTheyHave) {

@@ -300,9 +300,9 @@ void FakeMember::on_ask_records(uint64_t first) {
   if (!self || !replica_ || first == 0) return;
   Supply supply{*self, {}};
   for (uint64_t at = first; at <= replica_->position.sequence; ++at) {
-    supply.records.push_back(records_[at - 1]);
+    supply.messages.push_back(records_[at - 1]);
   }
-  if (!supply.records.empty()) stage_.send(*this, supply);
+  if (!supply.messages.empty()) stage_.send(*this, supply);
 }
 
 void FakeMember::on_ask_snapshot() {

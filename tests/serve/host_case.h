@@ -20,25 +20,26 @@
 
 namespace thinwire::serve {
 
-// Rounds of one step and one operation.
+// Rounds of so many steps and one operation.
 class ShortPlan final : public membership::RunPlan {
  public:
-  explicit ShortPlan(uint64_t rounds) : rounds_(rounds) {}
+  ShortPlan(uint64_t rounds, uint64_t steps) : rounds_(rounds), steps_(steps) {}
   uint64_t workers() const override { return 3; }
   uint64_t batch() const override { return 6; }
   uint64_t overlap() const override { return 0; }
   uint64_t rounds() const override { return rounds_; }
   membership::Opening round(uint64_t number) const override {
     membership::Opening opening;
-    opening.round = opening.first_step = number;
+    opening.round = number;
+    opening.first_step = number * steps_;
     opening.last = number + 1 == rounds_;
-    opening.steps = {{0.5f, 0.5f}};
+    opening.steps.assign(steps_, {0.5f, 0.5f});
     opening.operations = {{0, 1 << 20}};
     return opening;
   }
 
  private:
-  uint64_t rounds_;
+  uint64_t rounds_, steps_;
 };
 
 class HostCase : public testing::Test {
@@ -60,7 +61,7 @@ class HostCase : public testing::Test {
   }
 
   void start(uint64_t rounds) {
-    plan_.emplace(rounds);
+    plan_.emplace(rounds, steps_);
     host_.reset();
     host_ = std::make_unique<CoordinatorHost>(*courier_, *signer_, *plan_, options_);
   }
@@ -149,10 +150,11 @@ class HostCase : public testing::Test {
   };
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<Signer> signer_ = member::signer_of(1);
-  const std::unique_ptr<transport::Courier> courier_ =
+  std::unique_ptr<transport::Courier> courier_ =
       network_.connect(transport::participant_name(signer_->key()));
   std::vector<Participant> members_;
   HostOptions options_;
+  uint64_t steps_ = 1;  // of a round
   std::optional<ShortPlan> plan_;
   std::unique_ptr<CoordinatorHost> host_;
   double now_ = 0;

@@ -23,6 +23,7 @@
 #include "thinwire/member/ledger_view.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
+#include "thinwire/membership/record_parts.h"
 
 namespace thinwire::member {
 
@@ -123,7 +124,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   double idle_s() const;
   void store_again(Lock& lock);
 
-  void take_record(uint64_t place, const Bytes& record);
+  void take_record(uint64_t place, Bytes message);
   // The payloads that the worker needs of the round that `record` has closed, if it has begun that,
   // with who has them.
   Holders closed_by(const membership::Record& record) const;
@@ -192,7 +193,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   std::condition_variable wake_;
   bool sends_now_ = true;
   bool reads_again_ = false;
-  uint64_t read_ = 0;            // the last place read in the stream
+  uint64_t read_ = 0;  // the last place read in the stream
+  membership::RecordJoiner joiner_;
   std::optional<uint64_t> end_;  // of the stream, when it was opened; none: not known yet
   bool asks_for_end_ = false;    // again
   bool closing_ = false;

@@ -9,7 +9,6 @@
 namespace thinwire::member {
 namespace {
 
-constexpr size_t kTail = 4096;  // records
 // Rounds that were closed this many records before the oldest one that can be replayed are
 // forgotten: a replica that starts from a snapshot looks back only a few.
 constexpr uint64_t kKept = 256;
@@ -34,8 +33,7 @@ LedgerView::Taken LedgerView::take(const Bytes& bytes) {
   if (!state.apply(*record, hash) || *state.founding != founding_) return Taken::kIgnored;
   state_ = std::move(state);
   hashes_.push_back(hash);
-  tail_.push_back(bytes);
-  if (tail_.size() > kTail) tail_.pop_front();
+  tail_.push(bytes);
   note(*record);
   return Taken::kApplied;
 }
@@ -83,9 +81,9 @@ std::vector<Bytes> LedgerView::records_from(uint64_t first, size_t max_bytes) co
   std::vector<Bytes> records;
   size_t bytes = 0;
   for (uint64_t at = std::max(first, oldest); at < hashes_.size(); ++at) {
-    const Bytes& record = tail_[at - oldest];
-    bytes += record.size() + sizeof(uint32_t);
-    if (bytes > max_bytes) break;
+    const Bytes& record = tail_.from_end(hashes_.size() - at);
+    bytes += record.size();
+    if (bytes > max_bytes && !records.empty()) break;
     records.push_back(record);
   }
   return records;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/membership/record.h"
+#include "thinwire/membership/record_tail.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::member {
@@ -56,7 +56,8 @@ class LedgerView {
   bool has(const membership::Position& place) const {
     return place.sequence < hashes_.size() && hashes_[place.sequence] == place.hash;
   }
-  // The records from `first` on that are still kept, up to `max_bytes` in all.
+  // The records from `first` on that are still kept: one, and more as far as all of them have at
+  // most `max_bytes`.
   std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
 
  private:
@@ -66,7 +67,7 @@ class LedgerView {
   const membership::Founding founding_;
   membership::State state_;
   std::vector<Sha256> hashes_ = std::vector<Sha256>(1);  // by sequence
-  std::deque<Bytes> tail_;                               // the last records
+  membership::RecordTail tail_;
   std::map<uint64_t, LedgerRound> rounds_;
   std::optional<uint64_t> reopened_;
   Fork fork_;

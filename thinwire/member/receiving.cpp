@@ -7,6 +7,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
 #include "thinwire/membership/ledger.h"
+#include "thinwire/membership/record_parts.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -17,6 +18,33 @@ using membership::Message;
 
 constexpr size_t kRoundsNoted = 64;  // closed recently, and sums of them
 
+// Of the messages in a supply, without their lengths: the statement around them takes less than the
+// rest.
+constexpr size_t kMaxSupplied = membership::kMaxRecordMessage;
+constexpr size_t kMaxSuppliedAtOnce = 64;  // messages
+static_assert(kMaxSupplied + sizeof(uint32_t) * kMaxSuppliedAtOnce + 512 <=
+              transport::kMaxMessageBytes);
+
+// In as few statements as they fit into.
+std::vector<Message> supplies(int member, const std::vector<Bytes>& records) {
+  std::vector<Message> messages;
+  size_t room = 0;
+  for (const Bytes& record : records) {
+    for (Bytes& message : membership::messages_of(record)) {
+      const bool fits =
+          !messages.empty() && message.size() <= room &&
+          std::get<membership::Supply>(messages.back()).messages.size() < kMaxSuppliedAtOnce;
+      if (!fits) {
+        messages.emplace_back(membership::Supply{member, {}});
+        room = kMaxSupplied;
+      }
+      room -= message.size();
+      std::get<membership::Supply>(messages.back()).messages.push_back(std::move(message));
+    }
+  }
+  return messages;
+}
+
 // Others' offers are only displayed and decide nothing, so their signatures are not verified.
 bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
 
@@ -24,11 +52,12 @@ bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { r
 
 // Payloads are fetched while the worker may still be computing a later round. When it waits for
 // them, its next payload is on its way up, and requests would queue behind that.
-void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
+void Follower::Impl::take_record(uint64_t place, Bytes message) {
   Lock lock(mutex_);
   read_ = place;
   changed_.notify_all();
-  const LedgerView::Taken taken = view_.take(record);
+  const std::optional<Bytes> record = joiner_.take(std::move(message));
+  const LedgerView::Taken taken = record ? view_.take(*record) : LedgerView::Taken::kIgnored;
   if (taken == LedgerView::Taken::kIgnored) return;
   if (taken == LedgerView::Taken::kForked) {
     const LedgerView::Fork& fork = view_.fork();
@@ -43,7 +72,7 @@ void Follower::Impl::take_record(uint64_t place, const Bytes& record) {
   drop_spent_offers();
   const membership::Member* member = own();
   if (member == nullptr || member->phase != membership::Phase::kActive) send_soon();
-  const auto read = membership::decode_record(record);
+  const auto read = membership::decode_record(*record);
   if (read && read->closing && has_read_all()) {
     closed_at_[read->closing->round] = monotonic_seconds();
     if (closed_at_.size() > kRoundsNoted) closed_at_.erase(closed_at_.begin());
@@ -201,11 +230,9 @@ void Follower::Impl::answer(const Message& message) {
     if (ask->member == *id) snapshot_asked_ = true;
   } else if (const auto* records = std::get_if<membership::AskRecords>(&message)) {
     if (records->member != *id) return;
-    constexpr size_t kHeadroom = 1 << 10;  // for the statement around them
-    membership::Supply supply{
-        *id, view_.records_from(records->first, transport::kMaxMessageBytes - kHeadroom)};
+    const auto kept = view_.records_from(records->first, kMaxSupplied);
     lock.unlock();
-    if (!supply.records.empty()) send({std::move(supply)});
+    send(supplies(*id, kept));
   } else if (const auto* lacking = std::get_if<membership::Lacking>(&message)) {
     lock.unlock();
     store_lost_again(lacking->payload);

@@ -77,10 +77,11 @@ void Follower::Impl::read_ledger() {
   {
     const std::lock_guard lock(mutex_);
     read_ = 0;
+    joiner_ = {};
     end_.reset();
   }
-  ledger_ = courier_.read(serve::kLedgerStream, 1, [this](uint64_t place, const Bytes& record) {
-    take_record(place, record);
+  ledger_ = courier_.read(serve::kLedgerStream, 1, [this](uint64_t place, Bytes message) {
+    take_record(place, std::move(message));
   });
   ask_for_end();
 }

@@ -11,8 +11,6 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr size_t kTail = 4096;  // records
-
 bool is_empty(const Record& record) {
   return record.changes.empty() && !record.closing && record.openings.empty();
 }
@@ -82,7 +80,7 @@ void Coordinator::proceed() {
   if (store_last_ < known) {
     const uint64_t lost = known - store_last_;
     if (lost <= tail_.size()) {
-      append(tail_[tail_.size() - lost], false);
+      append(tail_.from_end(lost), false);
     } else {
       reset();
     }
@@ -138,9 +136,14 @@ void Coordinator::discard_unproven_claims() {
 }
 
 // Asks one member after another, so that one that has nothing does not block the others; the member
-// that claims most is asked first.
+// that claims most is asked first. While parts of a record arrive, nobody sends the same again.
 void Coordinator::ask_for_lost_records() {
   if (now_ - asked_at_ < options_.settle_s() / 2) return;
+  const bool arrives = std::ranges::any_of(claims_, [this](const auto& claim) {
+    const std::optional<double>& last = claim.second.supplied_at;
+    return last && now_ - *last < options_.retry_s();
+  });
+  if (arrives) return;
   const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
     return std::pair(claim.second.asked, UINT64_MAX - claim.second.position.sequence);
   });
@@ -280,8 +283,7 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
   agenda_.reopen();
   heard_enough_ = false;
   hashes_.push_back(hash);
-  tail_.push_back(bytes);
-  if (tail_.size() > kTail) tail_.pop_front();
+  tail_.push(bytes);
   if (pending_ && pending_->append.expected_last + 1 == record.sequence) {
     if (pending_->own) leads_ = pending_->hash == hash;
     pending_.reset();

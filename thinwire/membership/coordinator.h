@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <set>
 #include <span>
@@ -23,6 +22,8 @@
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/observed.h"
 #include "thinwire/membership/options.h"
+#include "thinwire/membership/record_parts.h"
+#include "thinwire/membership/record_tail.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
 
@@ -68,7 +69,9 @@ class Coordinator {
   struct Claim {
     Position position;  // the member claims to have applied this record, which is missing here
     double since = 0;
-    double asked = 0;  // when it was last requested from the member; 0: not yet
+    double asked = 0;       // when it was last requested from the member; 0: not yet
+    RecordJoiner supplied;  // parts of it, once requested
+    std::optional<double> supplied_at = std::nullopt;  // when the last one arrived
   };
 
   void receive(const JoinRequest& join);
@@ -118,7 +121,7 @@ class Coordinator {
 
   State state_;
   std::vector<Sha256> hashes_;  // by sequence, 0 included
-  std::deque<Bytes> tail_;      // the last records, to restore what the store loses
+  RecordTail tail_;
   Observed observed_;
   Agenda agenda_;
   std::map<int, Claim> claims_;

@@ -52,7 +52,9 @@ void Coordinator::take_position(int member, const std::optional<Position>& posit
   one.reported = true;
   if (position && position->sequence >= hashes_.size()) {
     if (distrusted_.contains(member)) return;
-    claims_.try_emplace(member, Claim{{}, now_}).first->second.position = *position;
+    const auto [claim, fresh] = claims_.try_emplace(member);
+    if (fresh) claim->second.since = now_;
+    claim->second.position = *position;
     return;
   }
   claims_.erase(member);
@@ -63,12 +65,21 @@ void Coordinator::take_position(int member, const std::optional<Position>& posit
 void Coordinator::receive(const Supply& supply) {
   if (seen(supply.member) == nullptr) return;
   if (pending_ || store_last_ != state_.position.sequence) return;
-  for (const Bytes& bytes : supply.records) {
-    const Result<Record> record = decode_record(bytes);
+  const auto claim = claims_.find(supply.member);
+  const bool was_asked = claim != claims_.end() && claim->second.asked > 0;
+  RecordJoiner unasked;  // whole records may come unasked
+  for (const Bytes& message : supply.messages) {
+    auto bytes = (was_asked ? claim->second.supplied : unasked).take(message);
+    if (!bytes) {
+      if (was_asked) claim->second.supplied_at = now_;
+      continue;
+    }
+    const Result<Record> record = decode_record(*bytes);
     if (!record || record->sequence != state_.position.sequence + 1) continue;
     State next = state_;
-    if (!is_authentic(bytes, *record, verify_) || !next.apply(*record, record_hash(bytes))) return;
-    append(bytes, false);
+    if (!is_authentic(*bytes, *record, verify_) || !next.apply(*record, record_hash(*bytes)))
+      return;
+    append(*std::move(bytes), false);
     return;
   }
 }

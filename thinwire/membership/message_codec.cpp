@@ -86,8 +86,8 @@ void fields(Io& io, SnapshotReady& ready) {
 template <typename Io>
 void fields(Io& io, Supply& supply) {
   member_field(io, supply.member);
-  io.count(supply.records, sizeof(uint32_t));
-  for (Bytes& record : supply.records) bytes_field(io, record);
+  io.count(supply.messages, sizeof(uint32_t));
+  for (Bytes& message : supply.messages) bytes_field(io, message);
 }
 
 template <typename Io>

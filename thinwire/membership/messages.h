@@ -67,10 +67,11 @@ struct SnapshotReady {
   AgreedDigest digest;  // of the same state
   Sha256 record;        // hash of record snapshot.sequence, as the member has it
 };
-// Records that the member has: their bytes as stored, ascending without a gap.
+// Records that the member has, ascending without a gap, as the messages that they are in the stream
+// (record_parts.h). The parts of one record may come in several of these.
 struct Supply {
   int member = 0;
-  std::vector<Bytes> records;
+  std::vector<Bytes> messages;
 };
 // Reported by the code that checks contributions: a payload does not decode, is out of bounds, ...
 struct Misconduct {

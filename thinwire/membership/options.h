@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "thinwire/config/sync_section.h"
+#include "thinwire/membership/record_parts.h"
 
 namespace thinwire::membership {
 
@@ -22,7 +23,7 @@ struct Options {
   uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
   uint64_t max_offences = 3;      // a member with this many is excluded
   // Of a record of the ledger, by which the number of members is limited (room.h).
-  uint64_t max_record_bytes = 256 << 10;
+  uint64_t max_record_bytes = kMaxRecordBytes;
 
   // Throws UsageError that names the field, its value and what would be valid.
   void check() const;

@@ -1,5 +1,5 @@
-// How many members a run has room for: its records list every one of them, and a message can only
-// be so long. A pure function.
+// How many members a run has room for: its records list every one of them, and are limited
+// (record_parts.h). A pure function.
 #pragma once
 
 #include <cstdint>

@@ -240,14 +240,15 @@ void CoordinatorHost::Impl::decide() {
 void CoordinatorHost::Impl::take(ReadRecord read) {
   if (!reading_.is_current(read)) return;
   records_wait_ = true;
-  const auto record = membership::decode_record(read.bytes);
+  std::optional<Bytes> bytes = reading_.join(std::move(read.bytes));
+  const auto record = membership::decode_record(bytes ? *bytes : Bytes());
   const bool counts =
-      record && membership::is_by_coordinator(read.bytes, *record, options_.founding, verify);
+      record && membership::is_by_coordinator(*bytes, *record, options_.founding, verify);
   if (counts) {
     cleaner_.read(*record);
     sums_.read(*record);
     records_.read(*record);
-    inputs_.emplace_back(membership::RecordRead{std::move(read.bytes)});
+    inputs_.emplace_back(membership::RecordRead{*std::move(bytes)});
   }
   reading_.processed(read.sequence, counts ? record->sequence : 0, inputs_);
 }

@@ -4,7 +4,7 @@
 // Names. Every participant's courier has a name derived from its key (transport::participant_name),
 // so that a key in the ledger tells whose blobs to request. Members publish statements on the topic
 // kMembersTopic, or kAnnouncementsTopic, which only coordinators hear; coordinators on
-// kCoordinatorsTopic; the ledger is the stream kLedgerStream.
+// kCoordinatorsTopic; the ledger is the stream kLedgerStream, of messages_of() each record.
 // membership/message_codec.h defines statements.
 //
 // Offered payloads are fetched and checked before they can count, so a commit never names bytes

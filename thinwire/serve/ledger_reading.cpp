@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/membership/ledger.h"
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::serve {
@@ -13,6 +14,7 @@ LedgerReading::LedgerReading(transport::Courier& courier, std::shared_ptr<Inbox>
 void LedgerReading::begin() {
   ledger_.reset();
   last_ = last_record_ = 0;
+  joiner_ = {};
   ledger_ = courier_.read(kLedgerStream, 1,
                           [inbox = inbox_, reading = ++reading_](uint64_t sequence, Bytes record) {
                             inbox->add(ReadRecord{reading, sequence, std::move(record)});
@@ -64,13 +66,18 @@ void LedgerReading::report_if_read(std::vector<membership::Input>& inputs) {
 }
 
 // If it is refused because the stream has grown, reading the new records leads to the next
-// decision.
+// decision. All parts of a record are on their way at once. A part has the same place in the stream
+// whenever it is sent, so of a repeated one the later copy is refused.
 void LedgerReading::append(const Bytes& record) {
-  courier_.append(kLedgerStream, last_, record,
-                  [inbox = inbox_, reading = reading_](const Result<uint64_t>& appended) {
-                    if (appended || appended.error().kind != FailureKind::kStaleRound) return;
-                    inbox->add(RefusedAppend{reading});
-                  });
+  const std::vector<Bytes> messages = membership::messages_of(record);
+  uint64_t last = last_;
+  for (size_t i = joiner_.held(membership::record_hash(record)); i < messages.size(); ++i) {
+    courier_.append(kLedgerStream, last++, messages[i],
+                    [inbox = inbox_, reading = reading_](const Result<uint64_t>& appended) {
+                      if (appended || appended.error().kind != FailureKind::kStaleRound) return;
+                      inbox->add(RefusedAppend{reading});
+                    });
+  }
 }
 
 void LedgerReading::take(const RefusedAppend& refused) {

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "thinwire/membership/messages.h"
+#include "thinwire/membership/record_parts.h"
 #include "thinwire/serve/host_inbox.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -39,7 +41,10 @@ class LedgerReading {
   // False: it is from an earlier reading of the stream.
   bool is_current(const ReadRecord& read) const { return read.reading == reading_; }
 
-  // Appends a record after the last one read.
+  // Takes what was read from the stream; returns a record that is whole with it.
+  std::optional<Bytes> join(Bytes message) { return joiner_.take(std::move(message)); }
+
+  // Appends a record after the last one read, or what is missing of it if it was begun there.
   void append(const Bytes& record);
   void take(const RefusedAppend& refused);
 
@@ -53,7 +58,8 @@ class LedgerReading {
   bool reported_ = false;  // to the coordinator, that the store is connected
   uint64_t reading_ = 0;   // number of the stream's subscription
   uint64_t last_ = 0;
-  uint64_t last_record_ = 0;     // the newest record of this reading
+  uint64_t last_record_ = 0;  // the newest record of this reading
+  membership::RecordJoiner joiner_;
   std::optional<uint64_t> end_;  // of the stream; read up to here, the store counts as connected
   std::unique_ptr<transport::Subscription> ledger_;
 };
