@@ -84,10 +84,7 @@ class CoordinatorHost::Impl {
   void tick(double now);
   void wait() { inbox_->wait(std::clamp(options_.membership.timeout_s / 400, 0.001, 0.5)); }
 
-  membership::State state() const {
-    const std::lock_guard lock(mutex_);
-    return state_;
-  }
+  membership::State state() const { return *shared_state(); }
   bool leads() const {
     const std::lock_guard lock(mutex_);
     return leads_;
@@ -98,7 +95,7 @@ class CoordinatorHost::Impl {
   }
   std::vector<int> unfinished() const {
     const std::lock_guard lock(mutex_);
-    return reports_.unfinished(state_, awake_, options_.membership.linger_s());
+    return reports_.unfinished(*state_, awake_, options_.membership.linger_s());
   }
   void note_result(const PublicKey& key) {
     const std::lock_guard lock(mutex_);
@@ -106,12 +103,12 @@ class CoordinatorHost::Impl {
   }
   bool over() const {
     const std::lock_guard lock(mutex_);
-    return state_.finished &&
-           reports_.unfinished(state_, awake_, options_.membership.linger_s()).empty();
+    return state_->finished &&
+           reports_.unfinished(*state_, awake_, options_.membership.linger_s()).empty();
   }
   std::optional<uint64_t> final_digest() const {
     const std::lock_guard lock(mutex_);
-    return reports_.final_digest(state_);
+    return reports_.final_digest(*state_);
   }
 
  private:
@@ -120,6 +117,11 @@ class CoordinatorHost::Impl {
       inbox->add(ReceivedStatement{std::move(statement)});
     });
   }
+  std::shared_ptr<const membership::State> shared_state() const {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+  void publish_state();
   void decide();
   void take(const ReceivedStatement& received);
   void take(const ReceivedDeparture& received);
@@ -127,8 +129,14 @@ class CoordinatorHost::Impl {
   void take(FetchedPayload fetched);
   void take(const StreamEnd& end) { reading_.take(end, inputs_); }
   void take(const RefusedAppend& refused) { reading_.take(refused); }
-  void take(ListedSnapshot listed) { cleaner_.take(std::move(listed)); }
-  void take(ListedPayload listed) { cleaner_.take(std::move(listed)); }
+  void take(ListedSnapshot listed) {
+    cleaned_.reset();
+    cleaner_.take(std::move(listed));
+  }
+  void take(ListedPayload listed) {
+    cleaned_.reset();
+    cleaner_.take(std::move(listed));
+  }
   void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
   void take(const ListedMember& listed);
   void take(FetchedPart part) { sums_.take(std::move(part)); }
@@ -172,7 +180,7 @@ class CoordinatorHost::Impl {
   RecordNotifier records_{options_.hooks.record};
 
   mutable std::mutex mutex_;  // guards what follows, which other threads read
-  membership::State state_;
+  std::shared_ptr<const membership::State> state_ = std::make_shared<membership::State>();
   bool leads_ = false;
   LatestReports reports_;
   double awake_ = 0;  // now_ without the time slept
@@ -184,6 +192,7 @@ class CoordinatorHost::Impl {
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
   StoreCleaner cleaner_{courier_, inbox_};
+  std::optional<membership::Position> cleaned_;  // as of this record; none: there is news
   StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
   SumMaker sums_{courier_, inbox_, plan_, options_.sums};
 };
@@ -207,26 +216,36 @@ void CoordinatorHost::Impl::tick(double now) {
   const membership::State& state = coordinator_.state();
   filter_.forget_before(state.oldest_countable());
   if (coordinator_.leads() && reading_.is_complete()) {
-    cleaner_.clean(state);
+    if (cleaned_ != state.position) cleaner_.clean(state);
+    cleaned_ = state.position;
     strays_.tick(state, awake_);
     sums_.tick(state, [this](const StoredChunk& chunk) { return cleaner_.uses(chunk); });
   }
-  // Also kept are those of the rounds that open next, and late ones that may count: the coordinator
-  // asks for these, too.
-  std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
-    const uint64_t round = offer.second.round;
-    const bool is_next = round >= next && round <= next + overlap_;
-    return !is_next && state.opening(round) == nullptr &&
-           !state.overdue.contains(overdue_name(offer.second));
-  });
-  {
-    const std::lock_guard lock(mutex_);
-    state_ = state;
-    leads_ = coordinator_.leads();
-  }
+  publish_state();
   if (state.position.sequence == before) return;
   records_.notify(before, state.position.sequence);
   if (options_.hooks.progress) options_.hooks.progress(state);
+}
+
+// What depends on the state alone is done when there is another one: it takes as long as there are
+// members.
+void CoordinatorHost::Impl::publish_state() {
+  const membership::State& state = coordinator_.state();
+  std::shared_ptr<const membership::State> known = shared_state();
+  if (known->position != state.position) {
+    known = std::make_shared<membership::State>(state);
+    // Also kept are those of the rounds that open next, and late ones that may count: the
+    // coordinator asks for these, too.
+    std::erase_if(offers_, [&, next = state.next_round](const auto& offer) {
+      const uint64_t round = offer.second.round;
+      const bool is_next = round >= next && round <= next + overlap_;
+      return !is_next && state.opening(round) == nullptr &&
+             !state.overdue.contains(overdue_name(offer.second));
+    });
+  }
+  const std::lock_guard lock(mutex_);
+  state_ = std::move(known);
+  leads_ = coordinator_.leads();
 }
 
 void CoordinatorHost::Impl::decide() {

@@ -10,7 +10,7 @@ namespace thinwire::serve {
 namespace {
 
 // Anyone with a token can make keys; beyond this number they are not remembered.
-constexpr size_t kMaxKeys = 4096;
+constexpr size_t kMaxKeys = 1 << 16;
 
 // Rounds overlap, so contributions may arrive out of order.
 void advance(std::optional<uint64_t>& newest, uint64_t round) {
