@@ -5,6 +5,8 @@
 
 #include <string>
 
+#include "thinwire/transport/courier/blob.h"
+
 namespace thinwire::hosts {
 namespace {
 
@@ -29,6 +31,22 @@ TEST(RunStatus, SaysWhoSentAPayloadThatWasRefusedAndWhy) {
   EXPECT_THAT(describe(*read),
               Contains(HasSubstr("member 2's payload was refused in round 4: it has "
                                  "a value that is not finite")));
+}
+
+TEST(RunStatus, FitsIntoAnAnswerHoweverManyMembersThereAre) {
+  RunStatus status;
+  for (int id = 0; id < 10'000; ++id) {
+    status.members.push_back(
+        {.id = id, .key = "ABCDEFGHIJ", .phase = "catching up", .refused = {}});
+  }
+  const std::string text = print_status(status);
+  EXPECT_LE(text.size(), transport::kMaxMessageBytes - 1024);
+  const auto read = read_status(text);
+  ASSERT_TRUE(read);
+  EXPECT_GT(read->members.size(), 1000u);
+  EXPECT_EQ(read->members.size() + read->left_out, status.members.size());
+  EXPECT_THAT(describe(*read), Contains(HasSubstr("more members, for which")));
+  EXPECT_EQ(print_status(*read), text);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ class MemberNowTest : public testing::Test {
     state_.open = {opening(4, {0, 1, 2}), opening(5, {0, 1, 2})};
     for (int id = 0; id < 3; ++id) reports_[id].silent_s = 10;
   }
-  page::MemberNow now(int id) const { return member_now(id, state_, reports_); }
+  page::MemberNow now(int id) const { return MembersNow(state_, reports_).of(id); }
 
   membership::State state_;
   std::map<int, serve::LatestReport> reports_;

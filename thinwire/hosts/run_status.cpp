@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
@@ -16,6 +17,9 @@ namespace thinwire::hosts {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMaxMemberBytes = 200 << 10;  // of an answer, which is one message
+constexpr size_t kNamed = 20;                  // members that are listed by id
 
 Json print(const MemberStatus& member) {
   return {{"id", member.id},           {"key", member.key},
@@ -51,8 +55,11 @@ std::string why_none_is_open(const membership::State& state, uint64_t workers) {
 // What a finished run still waits for.
 std::string why_not_over(const std::vector<int>& unfinished) {
   if (unfinished.empty()) return "";
-  return fmt::format("member{} {} to fetch the final weights", unfinished.size() > 1 ? "s" : "",
-                     fmt::join(unfinished, ", "));
+  const size_t named = std::min(unfinished.size(), kNamed);
+  const size_t more = unfinished.size() - named;
+  return fmt::format("member{} {}{} to fetch the final weights", unfinished.size() > 1 ? "s" : "",
+                     fmt::join(std::span(unfinished).first(named), ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
 }
 
 MemberStatus member_status(int id, const membership::Member& member, const membership::State& state,
@@ -102,23 +109,36 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
 
 std::string print_status(const RunStatus& status) {
   Json members = Json::array();
-  for (const MemberStatus& member : status.members) members.push_back(print(member));
-  const Json json = {{"name", status.name},           {"method", status.method},
-                     {"round", status.round},         {"rounds", status.rounds},
-                     {"step", status.step},           {"steps", status.steps},
-                     {"finished", status.finished},   {"digest", status.digest},
-                     {"waits_for", status.waits_for}, {"members", members}};
+  size_t bytes = 0;
+  for (const MemberStatus& member : status.members) {
+    Json one = print(member);
+    bytes += print_json(one).size() + 1;
+    if (bytes > kMaxMemberBytes) break;
+    members.push_back(std::move(one));
+  }
+  const uint64_t left_out = status.left_out + status.members.size() - members.size();
+  const Json json = {
+      {"name", status.name},         {"method", status.method}, {"round", status.round},
+      {"rounds", status.rounds},     {"step", status.step},     {"steps", status.steps},
+      {"finished", status.finished}, {"digest", status.digest}, {"waits_for", status.waits_for},
+      {"members", members},          {"left_out", left_out}};
   return print_json(json);
 }
 
 Result<RunStatus> read_status(std::string_view text) {
   try {
     const Json json = parse_json<Json>(text);
-    RunStatus status{json.at("name"),      json.at("method"),
-                     json.at("round"),     json.at("rounds"),
-                     json.at("step"),      json.at("steps"),
-                     json.at("finished"),  json.at("digest"),
-                     json.at("waits_for"), {}};
+    RunStatus status{json.at("name"),
+                     json.at("method"),
+                     json.at("round"),
+                     json.at("rounds"),
+                     json.at("step"),
+                     json.at("steps"),
+                     json.at("finished"),
+                     json.at("digest"),
+                     json.at("waits_for"),
+                     {},
+                     json.value("left_out", uint64_t{0})};
     for (const Json& member : json.at("members")) status.members.push_back(read_member(member));
     return status;
   } catch (const Json::exception& problem) {
@@ -157,6 +177,10 @@ std::vector<std::string> describe(const RunStatus& status) {
     table.rows.back().push_back(member.audits > 0 ? fmt::format("{:.3f}", member.effect) : "");
   }
   if (!table.rows.empty()) lines.push_back(table.terminal());
+  if (status.left_out > 0) {
+    lines.push_back(fmt::format("and {}, for which the coordinator's answer has no room",
+                                counted(status.left_out, "more member")));
+  }
   for (const MemberStatus& member : status.members) {
     if (member.refused.empty()) continue;
     lines.push_back(

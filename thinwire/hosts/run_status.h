@@ -39,12 +39,14 @@ struct RunStatus {
   std::string digest;     // of the final weights; empty: not known
   std::string waits_for;  // why no round is open; empty: one is, or all are done
   std::vector<MemberStatus> members;
+  uint64_t left_out = 0;  // further members, for which an answer has no room
 };
 
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
                     uint64_t rounds);
 
-// One line of JSON, and back. Reading is total: kCorruptPayload for anything else.
+// One line of JSON that fits into an answer, and back. Members that do not fit, those with the
+// highest ids, are counted in left_out. Reading is total: kCorruptPayload for anything else.
 std::string print_status(const RunStatus& status);
 Result<RunStatus> read_status(std::string_view text);
 

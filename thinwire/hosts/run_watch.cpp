@@ -23,8 +23,7 @@ using page::ActivityKind;
 constexpr size_t kNamed = 4;  // missing members that are listed by id
 
 bool takes_part(const membership::Opening& opening, int member) {
-  return std::ranges::find(opening.roster, member, &membership::Share::member) !=
-         opening.roster.end();
+  return share_of(opening, member) != nullptr;
 }
 
 bool has_arrived(const std::map<int, serve::LatestReport>& reports, int member, uint64_t round) {
@@ -50,32 +49,6 @@ std::string waits_for(const membership::Opening& opening,
 std::string silence(const serve::LatestReport* report) {
   if (report == nullptr) return "no message since the coordinator started";
   return fmt::format("silent for {}", format_seconds(report->silent_s));
-}
-
-// Of a member that has rows in rounds.
-void describe_active(page::MemberNow& member, const membership::State& state,
-                     const std::map<int, serve::LatestReport>& all,
-                     const serve::LatestReport& report) {
-  member.activity = ActivityKind::kWaiting;
-  const membership::Opening* oldest = nullptr;
-  for (const membership::Opening& opening : state.open) {
-    if (!takes_part(opening, member.id)) continue;
-    if (oldest == nullptr) oldest = &opening;
-    if (report.offered && *report.offered >= opening.round) continue;
-    member.activity = ActivityKind::kComputing;
-    member.round = opening.round;
-    return;
-  }
-  if (oldest == nullptr) {
-    member.why = "waits for its first round";
-    return;
-  }
-  member.round = oldest->round;
-  if (!has_arrived(all, member.id, *report.offered)) {
-    member.activity = ActivityKind::kSending;
-    return;
-  }
-  member.why = waits_for(*oldest, all);
 }
 
 ActivityKind activity_of(Phase phase) {
@@ -122,11 +95,35 @@ std::string_view what(membership::OffenceKind kind) {
 
 }  // namespace
 
-page::MemberNow member_now(int id, const membership::State& state,
-                           const std::map<int, serve::LatestReport>& reports) {
-  const membership::Member& member = state.members[static_cast<size_t>(id)];
-  const auto found = reports.find(id);
-  const serve::LatestReport* own = found == reports.end() ? nullptr : &found->second;
+void MembersNow::describe_active(page::MemberNow& member, const serve::LatestReport& report) {
+  member.activity = ActivityKind::kWaiting;
+  const membership::Opening* oldest = nullptr;
+  for (const membership::Opening& opening : state_.open) {
+    if (!takes_part(opening, member.id)) continue;
+    if (oldest == nullptr) oldest = &opening;
+    if (report.offered && *report.offered >= opening.round) continue;
+    member.activity = ActivityKind::kComputing;
+    member.round = opening.round;
+    return;
+  }
+  if (oldest == nullptr) {
+    member.why = "waits for its first round";
+    return;
+  }
+  member.round = oldest->round;
+  if (!has_arrived(reports_, member.id, *report.offered)) {
+    member.activity = ActivityKind::kSending;
+    return;
+  }
+  const auto [why, fresh] = waits_for_.try_emplace(oldest->round);
+  if (fresh) why->second = waits_for(*oldest, reports_);
+  member.why = why->second;
+}
+
+page::MemberNow MembersNow::of(int id) {
+  const membership::Member& member = state_.members[static_cast<size_t>(id)];
+  const auto found = reports_.find(id);
+  const serve::LatestReport* own = found == reports_.end() ? nullptr : &found->second;
   page::MemberNow shown;
   shown.id = id;
   shown.name = key_id(member.key);
@@ -141,7 +138,7 @@ page::MemberNow member_now(int id, const membership::State& state,
   if (own == nullptr) {
     shown.why = silence(own);
   } else {
-    describe_active(shown, state, reports, *own);
+    describe_active(shown, *own);
   }
   return shown;
 }
@@ -223,8 +220,9 @@ void RunWatch::update(const serve::CoordinatorHost& host) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   std::vector<page::MemberNow> members;
+  MembersNow now(state, reports);
   for (int id = 0; std::cmp_less(id, state.members.size()); ++id) {
-    members.push_back(member_now(id, state, reports));
+    members.push_back(now.of(id));
   }
   page_.show(members);
   const RunStatus status = status_of(recipe_, host, 0);

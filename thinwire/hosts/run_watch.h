@@ -18,11 +18,24 @@
 
 namespace thinwire::hosts {
 
-// What member `id` does now. An active member computes until it announces its contribution to the
-// first round in which it has rows, sends it until the coordinator has it, and then waits for the
-// members that are still missing.
-page::MemberNow member_now(int id, const membership::State& state,
-                           const std::map<int, serve::LatestReport>& reports);
+// What members do now. An active member computes until it announces its contribution to the first
+// round in which it has rows, sends it until the coordinator has it, and then waits for the members
+// that are still missing.
+class MembersNow {
+ public:
+  // Both must outlive it and stay as they are.
+  MembersNow(const membership::State& state, const std::map<int, serve::LatestReport>& reports)
+      : state_(state), reports_(reports) {}
+
+  page::MemberNow of(int id);
+
+ private:
+  void describe_active(page::MemberNow& member, const serve::LatestReport& report);
+
+  const membership::State& state_;
+  const std::map<int, serve::LatestReport>& reports_;
+  std::map<uint64_t, std::string> waits_for_;  // by round
+};
 
 // Updates the page with what happens in the run.
 class RunWatch {
