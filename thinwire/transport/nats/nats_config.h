@@ -13,7 +13,7 @@ namespace thinwire::transport {
 
 // The limits of one server.
 struct NatsLimits {
-  int connections = 2000;            // at most connections_within the files that it may open
+  int connections = 2000;            // in all
   int subscriptions = 100;           // per connection
   double handshake_s = 5;            // for TLS, and as long again for authentication
   double silence_s = 30;             // after which a connection that does not answer is closed

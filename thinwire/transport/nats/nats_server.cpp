@@ -82,12 +82,13 @@ bool await(double timeout_s, const std::function<bool()>& ready) {
 }  // namespace
 
 NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, double timeout_s)
-    : settings_(std::move(settings)), users_(std::move(users)), timeout_s_(timeout_s) {
+    : settings_(std::move(settings)),
+      most_connections_(connections_within(files_of_children())),
+      users_(std::move(users)),
+      timeout_s_(timeout_s) {
   if (!have_program(kProgram)) {
     throw UsageError("there is no nats-server: install the package nats-server");
   }
-  NatsLimits& limits = settings_.limits;
-  limits.connections = std::min(limits.connections, connections_within(files_of_children()));
   fs::create_directories(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_all);  // it holds keys
   settings_.folder = fs::absolute(settings_.folder);
@@ -119,7 +120,11 @@ void NatsServer::make_certificates() {
 }
 
 void NatsServer::write_configuration() {
-  configuration_ = nats_configuration(settings_, users_, static_cast<int64_t>(unix_seconds()));
+  NatsSettings settings = settings_;
+  const size_t wanted = static_cast<size_t>(settings.limits.connections) + users_.size();
+  settings.limits.connections =
+      static_cast<int>(std::min(wanted, static_cast<size_t>(most_connections_)));
+  configuration_ = nats_configuration(settings, users_, static_cast<int64_t>(unix_seconds()));
   write_file(settings_.folder / kConfigurationFile, configuration_);
 }
 

@@ -18,7 +18,9 @@ namespace thinwire::transport {
 // log, if the server does not do what it should, and UsageError if nats-server is not installed.
 class NatsServer {
  public:
-  // Starts the server; once this returns, it accepts connections. A port of 0 means the port that
+  // Starts the server; once this returns, it accepts connections: settings.limits.connections more
+  // than it has users, but at most connections_within the files that it may open. A port of 0 means
+  // the port that
   // the folder's server had before, or else a free one. `timeout_s` is how long starting and
   // reloading may each take.
   NatsServer(NatsSettings settings, std::vector<NatsUser> users, double timeout_s);
@@ -54,6 +56,7 @@ class NatsServer {
   [[noreturn]] void fail_with_log(const std::string& what) const;
 
   NatsSettings settings_;
+  int most_connections_;
   std::vector<NatsUser> users_;
   const double timeout_s_;
   std::string authority_;
