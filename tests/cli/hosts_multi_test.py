@@ -211,9 +211,10 @@ class Doors(HostsCase):
         self.assertEqual([file.name for file in (self.folder / "mine").iterdir()], ["letter.txt"])
 
     def test_a_run_with_more_members_than_its_records_have_room_for_is_refused(self):
-        served = self.start("serve", "recipe.toml", *self.fields, "train.workers=3000", "train.batch=3000",
+        served = self.start("serve", "recipe.toml", *self.fields, "train.workers=40000", "train.batch=40000",
+                            "sync.method=streaming", "streaming.slices=8",
                             f"run.dir={self.folder}/serve", "--listen", "127.0.0.1:0")
-        self.assert_refused(served, 2, "[train] workers must be at most 2335", "got 3000")
+        self.assert_refused(served, 2, "[train] workers must be at most 30407", "got 40000")
         self.assertFalse((self.folder / "serve").exists())
 
     def test_another_recipe_does_not_go_on_with_the_run(self):

@@ -140,7 +140,7 @@ void TrainSection::describe(Fields& fields) {
                  "Rows of one forward pass of a worker, which determines the memory needed; 0 "
                  "means its whole share of the batch.");
   fields.integer("sequence", sequence, "tokens", 1, 1 << 24, "Length of a row.");
-  fields.integer("workers", workers, "", 1, 4096, "Workers that train together.");
+  fields.integer("workers", workers, "", 1, 1 << 16, "Workers that train together.");
   fields.integer("threads", threads, "", 1, 1024, "Compute threads of each worker.");
   fields.choice("device", device, {"cpu", "cuda", "auto", "torch_cpu"},
                 "What computes loss and gradients: the CPU, or the machine's GPUs (worker i on GPU "
