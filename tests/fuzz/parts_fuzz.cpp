@@ -3,6 +3,7 @@
 // they say which part of a record comes next, so that the fuzzer gets past the hash.
 #include <set>
 #include <span>
+#include <vector>
 
 #include "target.h"
 #include "thinwire/base/bytes.h"
@@ -27,8 +28,8 @@ void take_anything(std::span<const uint8_t> data) {
 }
 
 void take_parts(std::span<const uint8_t> order) {
-  const Bytes record(2 * kMaxRecordMessage, 7);
-  const std::vector<Bytes> parts = messages_of(record);
+  static const Bytes record(2 * kMaxRecordMessage, 7);
+  static const std::vector<Bytes> parts = messages_of(record);
   RecordJoiner joiner;
   std::set<size_t> taken;
   for (const uint8_t byte : order) {
