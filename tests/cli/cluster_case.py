@@ -13,14 +13,15 @@ from pathlib import Path
 from hosts_case import BINARY, PATIENCE, HostsCase
 
 SERVERS = 3
+HOSTS = [f"127.0.0.{number + 1}" for number in range(SERVERS)]
 STARTS = 5  # somebody else may take a port that was free
 
 
 def free_ports(count):
-    """Ports that are free now, all different."""
+    """Ports that are free now on all hosts, all different."""
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
-        one.bind(("127.0.0.1", 0))
+        one.bind(("0.0.0.0", 0))
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
         one.close()
@@ -28,7 +29,8 @@ def free_ports(count):
 
 
 class Cluster:
-    """Three servers in a folder, with an operator and an account that `thinwire keys account` made."""
+    """Three servers in a folder, with an operator and an account that `thinwire keys account` made. Each has a host of
+    its own and could be a site's."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -38,7 +40,8 @@ class Cluster:
         self.key = folder / "keys" / "runs.key"
         self.ca = folder / "server.pem"  # which has signed itself
         subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                        "-nodes", "-days", "2", "-subj", "/CN=nats", "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-nodes", "-days", "2", "-subj", "/CN=nats", "-addext",
+                        "subjectAltName=" + ",".join(f"IP:{host}" for host in HOSTS),
                         "-keyout", folder / "server.key", "-out", self.ca], check=True, capture_output=True)
         self.processes = {}
         for _ in range(STARTS):
@@ -51,30 +54,35 @@ class Cluster:
         raise AssertionError("the cluster does not start: " + (folder / "s0.log").read_text())
 
     def urls(self):
-        return ",".join(f"tls://127.0.0.1:{port}" for port in self.ports)
+        return ",".join(f"tls://{self.address(number)}" for number in range(SERVERS))
+
+    def address(self, number):
+        return f"{HOSTS[number]}:{self.ports[number]}"
 
     def start(self, number):
         file = self.folder / f"s{number}.conf"
-        routes = ", ".join(f'"tls://127.0.0.1:{port}"' for port in self.routes)
+        routes = ", ".join(f'"tls://{host}:{port}"' for host, port in zip(HOSTS, self.routes))
         certificate = f'cert_file: "{self.folder}/server.pem", key_file: "{self.folder}/server.key"'
         file.write_text(f"""
-listen: "127.0.0.1:{self.ports[number]}"
+listen: "{self.address(number)}"
 server_name: s{number}
+server_tags: [ "{HOSTS[number]}" ]
 include "./keys/accounts.conf"
 tls {{ {certificate} }}
 jetstream {{ store_dir: "{self.folder}/s{number}" }}
 cluster {{
   name: runs
-  listen: "127.0.0.1:{self.routes[number]}"
+  listen: "{HOSTS[number]}:{self.routes[number]}"
   routes: [ {routes} ]
   tls {{ {certificate}, ca_file: "{self.ca}" }}
 }}
-http: "127.0.0.1:{self.monitors[number]}"
+http: "{HOSTS[number]}:{self.monitors[number]}"
 """)
         self.processes[number] = subprocess.Popen(["nats-server", "-c", file, "-l", self.folder / f"s{number}.log"])
 
     def ask(self, number, what):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.monitors[number]}/{what}", timeout=PATIENCE) as answer:
+        url = f"http://{HOSTS[number]}:{self.monitors[number]}/{what}"
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return json.load(answer)
 
     def comes_up(self):
@@ -97,12 +105,16 @@ http: "127.0.0.1:{self.monitors[number]}"
 
     def leader(self, stream):
         """The number of the server that leads the first stream whose name ends so."""
-        answer = self.ask(next(iter(self.processes)), "jsz?streams=true")
-        for account in answer["account_details"]:
-            for one in account["stream_detail"]:
-                if one["name"].endswith(stream):
-                    return int(one["cluster"]["leader"][1:])
-        raise AssertionError(f"there is no stream {stream}: {answer}")
+        streams = self.streams(next(iter(self.processes)))
+        for one in streams:
+            if one["name"].endswith(stream):
+                return int(one["cluster"]["leader"][1:])
+        raise AssertionError(f"there is no stream {stream}: {streams}")
+
+    def streams(self, number):
+        """What a server keeps."""
+        accounts = self.ask(number, "jsz?streams=true").get("account_details", [])
+        return [one for account in accounts for one in account.get("stream_detail", [])]
 
     def end(self):
         for process in self.processes.values():

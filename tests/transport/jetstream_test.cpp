@@ -15,6 +15,7 @@ TEST(Jetstream, SaysWhatBecameOfAStore) {
   EXPECT_EQ(made(R"({"error":{"err_code":10005}})").value(), StoreMade::kTooFewServers);
   EXPECT_EQ(made(R"({"error":{"err_code":10074}})").value(), StoreMade::kNoCluster);
   EXPECT_EQ(made(R"({"error":{"err_code":10008}})").value(), StoreMade::kNotYet);
+  EXPECT_EQ(made(R"({"error":{"err_code":10065}})").value(), StoreMade::kOverlaps);
   const auto other = made(R"({"error":{"err_code":10047,"description":"no room"}})");
   ASSERT_FALSE(other);
   EXPECT_EQ(other.error().message, "the server says: no room");

@@ -46,6 +46,19 @@ TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
   EXPECT_FALSE(decode_join_token("TW2" + encode_join_token(token()).substr(3)));
 }
 
+TEST(JoinToken, ThatOfARunWhoseServersAreSitesSaysSo) {
+  JoinToken made = cluster_token();
+  made.sites = true;
+  const std::string text = encode_join_token(made);
+  EXPECT_TRUE(text.starts_with("TW4"));
+  const auto decoded = decode_join_token(text);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, made);
+  EXPECT_FALSE(decode_join_token("TW4" + encode_join_token(token()).substr(3)));
+  made.jwt.clear();
+  EXPECT_THROW(encode_join_token(made), UsageError);
+}
+
 TEST(JoinToken, ThatOfAMailboxHoldsTheRunAndTheSecret) {
   const JoinToken made{"", "run-1", "", token().secret};
   const std::string text = encode_join_token(made);

@@ -84,6 +84,22 @@ TEST(NatsConfig, OnlyCoordinatorsAppend) {
   EXPECT_THAT(coordinator, testing::Contains("$JS.API.STREAM.PURGE.r-blobs"));
 }
 
+TEST(NatsPermissions, WhereServersAreSitesEachHolderHasAStore) {
+  const NatsSubjects subjects("r", true);
+  const auto publish = [&](NatsRole role) {
+    return permissions_of(user("me", role), subjects, {}).publish;
+  };
+  EXPECT_THAT(publish(NatsRole::kMember),
+              UnorderedElementsAre("r.say.me.*", "r.blob.me.*", "$JS.API.DIRECT.GET.*.r.blob.*.*"));
+  EXPECT_THAT(publish(NatsRole::kAuditor),
+              UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.*.r.blob.*.*"));
+  EXPECT_THAT(publish(NatsRole::kCoordinator),
+              testing::IsSupersetOf({"$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.INFO.*",
+                                     "$JS.API.STREAM.PURGE.*", "$JS.API.STREAM.LIST"}));
+  EXPECT_EQ(subjects.get_chunk("me", "x"), "$JS.API.DIRECT.GET.r-blobs-me.r.blob.me.x");
+  EXPECT_EQ(NatsSubjects("r").get_chunk("me", "x"), "$JS.API.DIRECT.GET.r-blobs.r.blob.me.x");
+}
+
 TEST(NatsConfig, UsersThatExpiredOrWereRevokedAreLeftOut) {
   std::vector<NatsUser> users = {user("a", NatsRole::kMember), user("b", NatsRole::kMember),
                                  user("c", NatsRole::kMember)};

@@ -77,7 +77,7 @@ TEST(Base64Url, AgreesWithTheStandard) {
 TEST(NatsJwt, AUsersJwtSaysWhatItMayDoAndTheAccountSignsIt) {
   const AccountKey key = account();
   const NatsUser user = member();
-  const Jwt jwt(user_jwt(key, "run", {"ledger"}, user, kNow));
+  const Jwt jwt(user_jwt(key, NatsSubjects("run"), {"ledger"}, user, kNow));
   EXPECT_TRUE(jwt.is_signed_by(key.account));
   EXPECT_EQ(decode(jwt.parts[0]), decode(encode_base64url(as_bytes(
                                       std::string_view(R"({"alg":"ed25519-nkey","typ":"JWT"})")))));
@@ -99,7 +99,7 @@ TEST(NatsJwt, ASigningKeyNamesItsAccountAndJwtsExpire) {
   key.secret = make_seed();
   NatsUser user = member();
   user.expires = 2000;
-  const Jwt jwt(user_jwt(key, "run", {}, user, kNow));
+  const Jwt jwt(user_jwt(key, NatsSubjects("run"), {}, user, kNow));
   EXPECT_FALSE(jwt.is_signed_by(key.account));
   EXPECT_TRUE(jwt.is_signed_by(make_signer(key.secret)->key()));
   EXPECT_EQ(jwt.claims["nats"]["issuer_account"], text_of(NKeyKind::kAccount, key.account));
@@ -110,8 +110,8 @@ TEST(NatsJwt, NamesThatWouldBeOtherSubjectsAreErrors) {
   for (const char* name : {"", "*", ">", "a.b", "a b"}) {
     NatsUser user = member();
     user.name = name;
-    EXPECT_THROW(user_jwt(account(), "run", {}, user, kNow), UsageError) << name;
-    EXPECT_THROW(user_jwt(account(), name, {}, member(), kNow), UsageError) << name;
+    EXPECT_THROW(user_jwt(account(), NatsSubjects("run"), {}, user, kNow), UsageError) << name;
+    EXPECT_THROW(user_jwt(account(), NatsSubjects(name), {}, member(), kNow), UsageError) << name;
   }
 }
 

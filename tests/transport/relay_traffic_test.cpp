@@ -106,6 +106,21 @@ TEST_F(RelayTrafficTest, AChunkThatOneHasFetchedComesFromHereForOthers) {
   EXPECT_EQ(traffic_.shared_bytes(), 5u);
 }
 
+TEST_F(RelayTrafficTest, WhereServersAreSitesEachHolderHasAStore) {
+  admit({1, 2});
+  const auto of_holder = [&](int client) {
+    return fmt::format(
+        "PUB $JS.API.DIRECT.GET.run-blobs-holder.run.blob.holder.{} in{}.5 0\r\n\r\n",
+        name_of("chunk"), client);
+  };
+  client_says(1, of_holder(1));
+  give(1, "chunk", 5);
+  to_servers_.clear();
+  client_says(2, of_holder(2));
+  EXPECT_THAT(to_servers_, IsEmpty());
+  EXPECT_EQ(traffic_.shared_chunks(), 1u);
+}
+
 TEST_F(RelayTrafficTest, OthersWaitForAChunkThatIsOnItsWay) {
   admit({1, 2, 3});
   ask(1, "chunk");

@@ -171,7 +171,7 @@ TEST(Threats, AMemberCannotPublishUnderAnothersName) {
                                                        subjects.statement("here", "offers"),
                                                        subjects.record("ledger"),
                                                        subjects.stored_record("ledger"),
-                                                       subjects.purge(subjects.chunk_store()),
+                                                       subjects.purge(subjects.chunk_store("*")),
                                                        "$JS.API.STREAM.DELETE.run-log-ledger",
                                                        "other-run.say.member.offers",
                                                        "_INBOX.here.1"};

@@ -21,6 +21,7 @@ struct JoinArguments {
   MachineArguments machine;
   double row_seconds = 0;
   bool audits = false;
+  std::string site;
   double wait_s = config::SyncSection().timeout_s;
 };
 
@@ -32,6 +33,7 @@ void run_join(const JoinArguments& arguments) {
                                                     .memory_bytes = arguments.machine.memory_bytes,
                                                     .row_seconds = arguments.row_seconds,
                                                     .audits = arguments.audits,
+                                                    .site = arguments.site,
                                                     .stop = &interrupts().any,
                                                     .on_start = [] { catch_interrupts(); }});
   if (result.outcome == hosts::JoinOutcome::kElsewhere) return;
@@ -57,6 +59,9 @@ void add_join(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   command->add_flag("--audit", arguments->audits,
                     "Checks what members send instead of training; needs an auditor's token");
+  command->add_option("--site", arguments->site,
+                      "Site whose server keeps this member's payloads, in a run with --sites "
+                      "(default: the host of the address)");
   add_wait(*command, arguments->wait_s);
   add_quiet_flag(command);
   command->callback([arguments] { run_join(*arguments); });

@@ -28,6 +28,7 @@ struct ServeArguments {
   std::string nats;
   std::string creds;
   std::string ca;
+  bool sites = false;
   std::string page;
   std::string mailbox;
 };
@@ -50,15 +51,16 @@ void check_mailbox(const ServeArguments& arguments) {
 // The cluster to use, if one is given.
 std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments) {
   if (arguments.nats.empty()) {
-    if (arguments.creds.empty() && arguments.ca.empty()) return std::nullopt;
+    if (arguments.creds.empty() && arguments.ca.empty() && !arguments.sites) return std::nullopt;
+    const char* other = arguments.sites ? "--sites" : "--ca";
     throw UsageError(fmt::format("{} is for a cluster: name its servers with --nats",
-                                 arguments.creds.empty() ? "--ca" : "--creds"));
+                                 arguments.creds.empty() ? other : "--creds"));
   }
   if (arguments.creds.empty()) {
     throw UsageError("--nats needs --creds, the file with the key of the cluster's account");
   }
   check_no_own_server(arguments, "--nats, members connect to the cluster");
-  return hosts::ClusterOptions{arguments.nats, arguments.creds, arguments.ca};
+  return hosts::ClusterOptions{arguments.nats, arguments.creds, arguments.ca, arguments.sites};
 }
 
 void run_serve(const ServeArguments& arguments) {
@@ -113,6 +115,9 @@ void add_serve(CLI::App& app) {
                    "File with the certificate of the authority of the cluster's servers (default: "
                    "those that this machine trusts)")
       ->check(existing_file());
+  command->add_flag("--sites", arguments->sites,
+                    "Each server of --nats is a site's: it keeps its members' payloads, which "
+                    "others fetch straight from there; its host is one of its server_tags");
   command
       ->add_option("--mailbox", arguments->mailbox,
                    "Folder to use instead of a server; something else, such as Syncthing, keeps it "

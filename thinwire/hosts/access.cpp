@@ -34,6 +34,8 @@ Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const
   if (!access.newcomer.jwt.empty()) {  // a cluster
     options.target.server_name = "";
     options.settle_s = kSettleSeconds;
+    options.sites = access.sites;
+    options.target.only_these = access.sites;
   }
   return transport::connect_nats_courier(options);
 }
@@ -111,13 +113,15 @@ Access parse_access(const std::string& address, const std::string& token, const 
   servers.insert(servers.begin(), decoded->address);
   std::erase(servers, address);
   servers.insert(servers.begin(), address);
-  // A run's own server has one address; the caller's replaces it.
-  if (decoded->jwt.empty()) servers.resize(1);
-  return {std::move(servers),
-          std::move(authority),
-          decoded->run,
-          *founder,
-          {decoded->secret, std::move(decoded->jwt)}};
+  // A run's own server has one address; the caller's replaces it. Where servers are sites, a member
+  // that is connected to another site could store nothing, so all would wait for it in vain.
+  if (decoded->jwt.empty() || decoded->sites) servers.resize(1);
+  return {.servers = std::move(servers),
+          .authority = std::move(authority),
+          .run = decoded->run,
+          .founder = *founder,
+          .newcomer = {decoded->secret, std::move(decoded->jwt)},
+          .sites = decoded->sites};
 }
 
 std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const PublicKey& founder,

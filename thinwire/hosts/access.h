@@ -44,15 +44,17 @@ struct Access {
   PublicKey founder;                 // the key that this name is derived from
   Identity newcomer;                 // the token's
   bool mailbox = false;
-  double wait_s = 0;  // how long to try to reach a server, while none answers; 0: one attempt
+  bool sites = false;  // each of the cluster's servers is a site's; `servers` has only this one's
+  double wait_s = 0;   // how long to try to reach a server, while none answers; 0: one attempt
   Patience patience() const { return mailbox ? kMailboxPatience : Patience(); }
   const std::string& address() const { return servers.front(); }
 };
 
 // Throws UsageError for a malformed or truncated token, for an address that is not HOST:PORT, and
 // for a file without a certificate. `address` is tried before the token's addresses on a cluster,
-// and replaces the token's on a run's own server. Empty `ca`: the token's authority. If the token
-// is one of a mailbox, `address` is the path of its folder on this machine, which must exist.
+// and replaces the token's on a run's own server and where each server is a site's. Empty `ca`: the
+// token's authority. If the token is one of a mailbox, `address` is the path of its folder on this
+// machine, which must exist.
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca);
 
 // Opens the mailbox of the run that `founder` coordinates, for a participant. `leaves_nothing`: its

@@ -17,6 +17,9 @@ struct ClusterOptions {
   std::string servers;  // --nats: URLs, separated by commas
   fs::path key_file;    // --creds
   fs::path ca_file;     // --ca: the authority of the servers' certificates; empty: the system's
+  // --sites: each server is a site's, and keeps what its members store. It has its host, as named
+  // in `servers`, among its server_tags. The coordinator's site is that of the first one.
+  bool sites = false;
 };
 
 // The servers as HOST:PORT, from tls://HOST:PORT, nats://HOST:PORT or HOST:PORT; the port is 4222

@@ -25,11 +25,13 @@ class ClusterServers final : public RunServers {
                     .identity = seed_,
                     .timeout_s = kTimeoutSeconds,
                     .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
-                    .server_name = ""},
+                    .server_name = "",
+                    .only_these = entrance_.sites},
          .name = name,
          .streams = {serve::kLedgerStream, kEntryStream, kKeysStream},
          .replicas = kReplicas,
-         .settle_s = kSettleSeconds});
+         .settle_s = kSettleSeconds,
+         .site = entrance_.sites ? sites_of(entrance_).front() : ""});
   }
   const Entrance& entrance() const override { return entrance_; }
   void set_users(std::vector<transport::NatsUser> /*users*/) override {}

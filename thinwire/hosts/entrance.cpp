@@ -7,6 +7,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -27,7 +28,7 @@ ClusterOptions read_cluster(const fs::path& file) {
   try {
     const auto json = parse_json<Json>(read_text_file(file));
     return {json.at("servers").get<std::string>(), json.at("creds").get<std::string>(),
-            json.at("ca").get<std::string>()};
+            json.at("ca").get<std::string>(), json.value("sites", false)};
   } catch (const std::exception& problem) {
     throw Error(fmt::format("{} is damaged: {}", file.string(), problem.what()));
   }
@@ -40,9 +41,20 @@ std::string absolute_text(const fs::path& path) {
 
 }  // namespace
 
+std::vector<std::string> sites_of(const Entrance& entrance) {
+  std::vector<std::string> sites;
+  if (!entrance.sites) return sites;
+  for (const std::string& server : entrance.servers) {
+    sites.push_back(parse_endpoint("--nats", server).host);
+  }
+  return sites;
+}
+
 Entrance open_cluster(const ClusterOptions& options) {
-  return {parse_servers(options.servers), read_authority(options.ca_file),
-          parse_account_key(read_text_file(options.key_file))};
+  return {.servers = parse_servers(options.servers),
+          .authority = read_authority(options.ca_file),
+          .account = parse_account_key(read_text_file(options.key_file)),
+          .sites = options.sites};
 }
 
 std::optional<Carrier> carrier_of(const fs::path& server_folder) {
@@ -64,7 +76,8 @@ void store_entrance(const fs::path& server_folder, const Entrance& entrance,
   }
   const Json json = {{"servers", cluster.servers},
                      {"creds", absolute_text(cluster.key_file)},
-                     {"ca", absolute_text(cluster.ca_file)}};
+                     {"ca", absolute_text(cluster.ca_file)},
+                     {"sites", cluster.sites}};
   write_file(server_folder / kClusterFile, print_json(json, {.indent = 2}) + "\n");
 }
 
@@ -86,7 +99,8 @@ std::string jwt_of(const Entrance& entrance, const std::string& run,
   const auto now = static_cast<int64_t>(unix_seconds());
   std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
   if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
-  return transport::user_jwt(*entrance.account, run, streams, user, now);
+  const transport::NatsSubjects subjects(run, entrance.sites);
+  return transport::user_jwt(*entrance.account, subjects, streams, user, now);
 }
 
 std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
@@ -103,7 +117,8 @@ std::string token_text(const Entrance& entrance, const std::string& run, const S
        .authority = entrance.authority,
        .secret = secret,
        .more_addresses = {entrance.servers.begin() + 1, entrance.servers.end()},
-       .jwt = jwt_of(entrance, run, newcomer)});
+       .jwt = jwt_of(entrance, run, newcomer),
+       .sites = entrance.sites});
 }
 
 }  // namespace thinwire::hosts

@@ -22,12 +22,16 @@ struct Entrance {
   std::string authority;             // PEM; empty, on a cluster only: those that the system trusts
   std::optional<transport::AccountKey> account;  // on a cluster
   fs::path mailbox = {};                         // on the coordinator's machine; empty: none
+  bool sites = false;                            // as of ClusterOptions
 
   Carrier carrier() const {
     if (!mailbox.empty()) return Carrier::kMailbox;
     return account ? Carrier::kCluster : Carrier::kOwnServer;
   }
 };
+
+// The sites of the servers, in the same order; none unless they are sites.
+std::vector<std::string> sites_of(const Entrance& entrance);
 
 // Reads what ClusterOptions name. Throws UsageError as the functions of cluster.h do, and for a CA
 // file that is not a certificate.

@@ -11,6 +11,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/activity_display.h"
+#include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/enrolment.h"
 #include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/requests.h"
@@ -31,7 +32,8 @@ constexpr const char* kJwtFile = "pass";           // on a cluster
 constexpr const char* kEnrolledFile = "enrolled";  // with a mailbox: the run's name
 constexpr const char* kLockFile = "lock";
 constexpr const char* kDataFolder = "data";
-constexpr double kUploadSeconds = 600;  // for a shard to reach the store
+constexpr double kUploadSeconds = 600;                 // for a shard to reach the store
+constexpr double kPlaceSeconds = 2 * kTimeoutSeconds;  // the coordinator asks servers
 constexpr size_t kShownOfRun = 8;
 
 fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
@@ -55,6 +57,7 @@ class MemberConnection {
       : options_(options), folder_(std::move(folder)) {
     options.access.mailbox ? enter_mailbox() : enter();
     requests_.emplace(*courier_, options.access.founder, *signer_);
+    if (options.access.sites && !options.audits) place();
   }
 
   transport::Courier& courier() { return *courier_; }
@@ -66,6 +69,7 @@ class MemberConnection {
   void enter();
   void enter_mailbox();
   void lock_folder();
+  void place();
   // Returns the key's JWT, or an empty string if the server itself knows the key.
   std::string enrol(transport::Courier& courier);
 
@@ -113,6 +117,16 @@ void MemberConnection::enter_mailbox() {
   events::print_message("waits for the coordinator to admit this machine");
   (void)enrol(*courier_);
   write_file(enrolled, access.run);
+}
+
+// Has the server of this site keep what this member stores.
+void MemberConnection::place() {
+  const Access& access = options_.access;
+  const std::string site =
+      options_.site.empty() ? parse_endpoint("address", access.address()).host : options_.site;
+  const Result<Bytes> placed =
+      requests_->ask(RequestKind::kPlace, Bytes(site.begin(), site.end()), kPlaceSeconds);
+  if (!placed) throw Error(fmt::format("this member has no site: {}", placed.error().message));
 }
 
 std::string MemberConnection::enrol(transport::Courier& courier) {
@@ -201,6 +215,9 @@ void report_result(MemberConnection& connection, const JoinOptions& options,
 JoinResult take_part(const JoinOptions& options, const config::Recipe& local, train::Site* site) {
   const fs::path folder = folder_of(options, local);
   check_folder(folder);
+  if (!options.site.empty() && !options.access.sites) {
+    throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
+  }
   events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
                                     options.access.address()));
   MemberConnection connection(options, folder);

@@ -16,10 +16,11 @@ namespace thinwire::hosts {
 
 struct JoinOptions {
   Access access;
-  std::vector<std::string> overrides;       // fields that belong to a machine (shared_recipe.h)
-  double memory_bytes = 0;                  // most memory that the run may use here; 0: no limit
-  double row_seconds = 0;                   // as MemberOptions (member/member.h)
-  bool audits = false;                      // likewise
+  std::vector<std::string> overrides;  // fields that belong to a machine (shared_recipe.h)
+  double memory_bytes = 0;             // most memory that the run may use here; 0: no limit
+  double row_seconds = 0;              // as MemberOptions (member/member.h)
+  bool audits = false;                 // likewise
+  std::string site;  // where servers are sites, if it is not the host of access.address()
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // called just before `stop` is first checked
 };

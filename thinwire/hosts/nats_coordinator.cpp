@@ -17,9 +17,10 @@ std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& c
                                        .run = coordinator.name,
                                        .self = coordinator.name,
                                        .max_blob_bytes = kMaxBlobBytes,
-                                       .settle_s = coordinator.settle_s};
-  const Result<int> replicas = transport::create_nats_stores(options, coordinator.streams,
-                                                             {.replicas = coordinator.replicas});
+                                       .settle_s = coordinator.settle_s,
+                                       .sites = !coordinator.site.empty()};
+  const Result<int> replicas = transport::create_nats_stores(
+      options, coordinator.streams, {.replicas = coordinator.replicas, .site = coordinator.site});
   if (!replicas) throw Error("cannot set up the servers: " + replicas.error().message);
   if (*replicas < coordinator.replicas) {
     events::print_message(

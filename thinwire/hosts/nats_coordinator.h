@@ -16,6 +16,7 @@ struct NatsCoordinator {
   std::vector<std::string> streams;  // of the run, for records
   int replicas = 1;                  // servers that keep a copy of everything, if there are as many
   double settle_s = 0;               // as of NatsOptions (courier_nats.h)
+  std::string site = {};             // of the coordinator; empty: servers are not sites
 };
 
 // Makes the stores of the run, unless they are there, and connects; prints a message if there are

@@ -85,7 +85,8 @@ void announce(const RelayOptions& options, const fs::path& folder, int port,
                                                           .run = options.access.run,
                                                           .authority = authority.certificate,
                                                           .secret = options.access.newcomer.seed,
-                                                          .jwt = options.access.newcomer.jwt});
+                                                          .jwt = options.access.newcomer.jwt,
+                                                          .sites = options.access.sites});
   if (!options.ready_file.empty()) {
     const nlohmann::json ready = {{"address", address},
                                   {"token", token},

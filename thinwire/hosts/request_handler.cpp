@@ -1,6 +1,7 @@
 #include "thinwire/hosts/request_handler.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,7 +15,7 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr uint32_t kMaxProbeBytes = 192 << 10;
-constexpr double kUploadPollSeconds = 0.02;
+constexpr double kPollSeconds = 0.02;  // while the store is to answer
 // A client repeats a request until it is answered (requests.cpp).
 constexpr double kStandbySeconds = 3;
 constexpr double kForgetSeconds = 60;
@@ -39,11 +40,13 @@ RequestHandler::RequestHandler(transport::Courier& courier, const Signer& coordi
       requests_(courier, coordinator) {}
 
 void RequestHandler::serve_pending(double timeout_s) {
+  const bool waits = !uploads_.empty() || !placements_.empty();
   for (const RequestServer::IncomingRequest& incoming :
-       requests_.take(uploads_.empty() ? timeout_s : std::min(timeout_s, kUploadPollSeconds))) {
+       requests_.take(waits ? std::min(timeout_s, kPollSeconds) : timeout_s)) {
     if (is_due(incoming)) answer(incoming);
   }
   finish_uploads();
+  finish_placements();
 }
 
 // Every coordinator takes results, because each writes a summary.
@@ -73,6 +76,8 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
       return take_result(incoming);
     case RequestKind::kRecipe:
       return requests_.grant(incoming, bytes_of(callbacks_.recipe()));
+    case RequestKind::kPlace:
+      return place(incoming);
   }
 }
 
@@ -142,6 +147,32 @@ void RequestHandler::finish_uploads() {
     }
     upload = uploads_.erase(upload);
   }
+}
+
+void RequestHandler::place(const RequestServer::IncomingRequest& incoming) {
+  const Request& request = incoming.request;
+  const bool repeated = std::ranges::any_of(placements_, [&](const Placement& one) {
+    return one.incoming.request.nonce == request.nonce;
+  });
+  if (repeated) return;
+  Placement& placement = placements_.emplace_back(Placement{{}, incoming});
+  courier_.place(transport::participant_name(request.requester),
+                 {request.body.begin(), request.body.end()}, placement.placed.setter());
+}
+
+void RequestHandler::finish_placements() {
+  std::erase_if(placements_, [this](Placement& one) {
+    if (!one.placed.ready()) return false;
+    const Result<void> placed = one.placed.wait(nullptr);
+    if (placed) {
+      requests_.grant(one.incoming, {});
+    } else {
+      requests_.refuse(one.incoming,
+                       fmt::format("{}; the run's sites are {}", placed.error().message,
+                                   fmt::join(callbacks_.sites, ", ")));
+    }
+    return true;
+  });
 }
 
 void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming) {

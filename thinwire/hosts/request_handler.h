@@ -38,6 +38,8 @@ class RequestHandler {
     // Whether servers keep everybody from sending under another's name. Otherwise a newcomer has to
     // prove that it has a token (enrolment.h).
     bool names_are_checked = true;
+    // Sites of servers, to be named to whoever asks for another; empty: servers are not sites.
+    std::vector<std::string> sites = {};
   };
 
   // `files`: the files that may be requested, by blob name. All references must outlive it.
@@ -53,6 +55,10 @@ class RequestHandler {
     Waiting<void> stored;
     std::vector<RequestServer::IncomingRequest> incoming;
   };
+  struct Placement {
+    Waiting<void> placed;
+    RequestServer::IncomingRequest incoming;
+  };
 
   bool is_due(const RequestServer::IncomingRequest& incoming);
   void answer(const RequestServer::IncomingRequest& incoming);
@@ -62,12 +68,15 @@ class RequestHandler {
   void provide(const RequestServer::IncomingRequest& incoming);
   void take_result(const RequestServer::IncomingRequest& incoming);
   void finish_uploads();
+  void place(const RequestServer::IncomingRequest& incoming);
+  void finish_placements();
 
   transport::Courier& courier_;
   const std::map<Sha256, fs::path>& files_;
   const Callbacks callbacks_;
   std::set<Sha256> provided_;
   std::list<Upload> uploads_;
+  std::list<Placement> placements_;
   std::map<Nonce, double> left_to_leader_;  // requests, and when each first arrived
   RequestServer requests_;
 };

@@ -31,6 +31,8 @@ enum class RequestKind : uint8_t {
   kData = 4,  // store a blob of the description; body: its SHA-256. Answer: empty, once it is there
   kResult = 5,  // body: the requester's summary.json. Answer: empty
   kRecipe = 6,  // body empty. Answer: the recipe as in the run's description
+  // Keep what the requester stores on the server of its site; body: the site. Answer: empty
+  kPlace = 7,
 };
 
 // Made at random; pairs an answer with its request.

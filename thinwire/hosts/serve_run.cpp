@@ -1,6 +1,7 @@
 #include "thinwire/hosts/serve_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <atomic>
 #include <chrono>
@@ -251,7 +252,7 @@ void Service::start_requests() {
             host_->note_result(member);
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
-          !has_mailbox()});
+          !has_mailbox(), sites_of(servers_->entrance())});
 }
 
 // Of those that send a join request; also called by the host's thread.
@@ -268,6 +269,7 @@ std::string Service::refusal(const Request& request) const {
   if (has_mailbox() && !newcomer && !admission_.is_known(request.requester)) {
     return "the key or token is not valid for the run";
   }
+  if (request.what == RequestKind::kPlace) return why_no_member(request.requester);
   return "";
 }
 
@@ -308,9 +310,12 @@ void Service::write_ready_file() const {
                                   {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
     write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
+  std::string hint;
+  if (has_mailbox()) hint = ", where the folder's path on their machine stands for this one";
+  if (entrance.sites) hint = ", where the address of their own site's server stands for this one";
   events::print_message(fmt::format(
-      "{} is served at {}; members join with{}", run_.recipe.run.name, address,
-      has_mailbox() ? ", where the folder's path on their machine stands for this one" : ""));
+      "{} is served at {}; members join with{}", run_.recipe.run.name,
+      entrance.sites ? fmt::format("{}", fmt::join(entrance.servers, ", ")) : address, hint));
   events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
 }
 

@@ -29,4 +29,8 @@ void check_message(std::string_view what, std::string_view name, size_t bytes) {
                           kMaxMessageBytes));
 }
 
+void Courier::place(const std::string& /*holder*/, const std::string& /*site*/, Done done) {
+  done(fail(FailureKind::kRefused, "the run's servers are not sites"));
+}
+
 }  // namespace thinwire::transport

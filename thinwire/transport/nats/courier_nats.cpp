@@ -202,6 +202,8 @@ Owned<natsOptions> options_of(const NatsTarget& target, const Sink& sink, void* 
   const auto timeout_ms = static_cast<int64_t>(target.timeout_s * kMillisecond);
   require(natsOptions_SetServers(made, names.data(), static_cast<int>(names.size())),
           "take the servers' addresses");
+  natsOptions_SetNoRandomize(made, target.only_these);
+  natsOptions_SetIgnoreDiscoveredServers(made, target.only_these);
   take_certificates(made, target);
   take_identity(made, sink, closure);
   natsOptions_SetTimeout(made, timeout_ms);

@@ -18,6 +18,7 @@ constexpr int64_t kNoPeers = 10005;
 constexpr int64_t kUnavailable = 10008;  // there is no leader
 constexpr int64_t kNotLeader = 10009;
 constexpr int64_t kOtherStore = 10058;
+constexpr int64_t kSameSubjects = 10065;
 constexpr int64_t kWrongLastSequence = 10071;
 constexpr int64_t kNoCluster = 10074;    // and more than one replica
 constexpr int64_t kStoreFailed = 10077;  // for any reason, which only the description gives
@@ -28,14 +29,16 @@ constexpr std::string_view kSubjectHasOne = "maximum messages per subject exceed
 constexpr size_t kMaxFailureBytes = 1 << 10;
 
 json store(const std::string& name, const std::string& subject, const StoreLimits& limits) {
-  return {{"name", name},
-          {"subjects", {subject}},
-          {"storage", "file"},
-          {"retention", "limits"},
-          {"discard", "new"},
-          {"allow_direct", true},
-          {"max_msg_size", kMaxMessageBytes + kMaxHeaderBytes},
-          {"num_replicas", limits.replicas}};
+  json request = {{"name", name},
+                  {"subjects", {subject}},
+                  {"storage", "file"},
+                  {"retention", "limits"},
+                  {"discard", "new"},
+                  {"allow_direct", true},
+                  {"max_msg_size", kMaxMessageBytes + kMaxHeaderBytes},
+                  {"num_replicas", limits.replicas}};
+  if (!limits.site.empty()) request["placement"] = {{"tags", {limits.site}}};
+  return request;
 }
 
 std::string refusal(const json& answer) {
@@ -89,8 +92,9 @@ Result<uint64_t> number_of_state(std::span<const uint8_t> bytes, const char* fie
 
 }  // namespace
 
-std::string chunk_store_request(const NatsSubjects& subjects, const StoreLimits& limits) {
-  json request = store(subjects.chunk_store(), subjects.chunk("*", "*"), limits);
+std::string chunk_store_request(const NatsSubjects& subjects, const std::string& holder,
+                                const StoreLimits& limits) {
+  json request = store(subjects.chunk_store(holder), subjects.chunk(holder, "*"), limits);
   request["max_bytes"] = limits.chunk_bytes;
   // What is stored under a name never changes.
   request["max_msgs_per_subject"] = 1;
@@ -116,6 +120,10 @@ std::string subjects_request(const std::string& subjects) {
   return print_json(json{{"subjects_filter", subjects}});
 }
 
+std::string list_request(const std::string& subjects, uint64_t first) {
+  return print_json(json{{"subject", subjects}, {"offset", first}});
+}
+
 std::string get_request(uint64_t sequence) { return print_json(json{{"seq", sequence}}); }
 
 Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes) {
@@ -138,6 +146,32 @@ Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes) {
 
 Result<uint64_t> parse_stored_count(std::span<const uint8_t> bytes) {
   return number_of_state(bytes, "messages");
+}
+
+Result<std::string> parse_site(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
+  const json::json_pointer tag("/config/placement/tags/0");
+  if (!answer.contains(tag) || !answer[tag].is_string()) return "";
+  return answer[tag].get<std::string>();
+}
+
+Result<ListedStores> parse_listed_stores(std::span<const uint8_t> bytes) {
+  const json answer = parse(bytes);
+  if (answer.is_null()) return no_answer();
+  if (answer.contains("error")) return fail(FailureKind::kRefused, refusal(answer));
+  if (!answer.contains("total") || !answer["total"].is_number_unsigned()) return no_answer();
+  ListedStores listed{.total = answer["total"].get<uint64_t>()};
+  const auto stores = answer.find("streams");
+  if (stores == answer.end() || !stores->is_array()) return listed;  // there are none
+  const json::json_pointer messages("/state/messages");
+  for (const json& one : *stores) {
+    if (!one.contains(messages) || !one[messages].is_number_unsigned()) return no_answer();
+    listed.messages += one[messages].get<uint64_t>();
+    ++listed.stores;
+  }
+  return listed;
 }
 
 Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
@@ -165,6 +199,8 @@ Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {
   switch (error_code(answer)) {
     case kOtherStore:
       return StoreMade::kDiffers;
+    case kSameSubjects:
+      return StoreMade::kOverlaps;
     case kNoPeers:
       return StoreMade::kTooFewServers;
     case kNoCluster:

@@ -19,10 +19,13 @@ inline constexpr size_t kMaxHeaderBytes = 4 << 10;
 struct StoreLimits {
   int64_t chunk_bytes = -1;  // of all chunks together; -1: as much as the disk holds
   int replicas = 1;          // how many servers of a cluster keep everything
+  std::string site = {};     // a tag of the server that keeps it; empty: any
 };
 
-// Requests that create the stores of a run. An identical existing store is left as it is.
-std::string chunk_store_request(const NatsSubjects& subjects, const StoreLimits& limits);
+// Requests that create the stores of a run. An identical existing store is left as it is. `holder`:
+// whose chunks the store keeps; "*": everybody's.
+std::string chunk_store_request(const NatsSubjects& subjects, const std::string& holder,
+                                const StoreLimits& limits);
 std::string record_store_request(const NatsSubjects& subjects, const std::string& stream,
                                  const StoreLimits& limits);
 // Removes everything stored under a subject.
@@ -30,6 +33,9 @@ std::string purge_request(const std::string& subject);
 // Asks for the subjects of what is stored under `subjects` (with "*"), beside how much is stored in
 // all.
 std::string subjects_request(const std::string& subjects);
+// Asks for the stores of these subjects (with "*"), from the one with this number on; an answer has
+// some of them.
+std::string list_request(const std::string& subjects, uint64_t first);
 // Asks for the message with this sequence.
 std::string get_request(uint64_t sequence);
 
@@ -41,6 +47,15 @@ Result<uint64_t> parse_store_answer(std::span<const uint8_t> bytes);
 Result<uint64_t> parse_last_sequence(std::span<const uint8_t> bytes);
 // The same: the number of messages that are stored.
 Result<uint64_t> parse_stored_count(std::span<const uint8_t> bytes);
+// The same: the site where the store was placed; empty: nowhere in particular.
+Result<std::string> parse_site(std::span<const uint8_t> bytes);
+// The answer to a list_request.
+struct ListedStores {
+  uint64_t messages = 0;  // in the stores of this answer
+  uint64_t stores = 0;    // in this answer
+  uint64_t total = 0;     // that there are
+};
+Result<ListedStores> parse_listed_stores(std::span<const uint8_t> bytes);
 // The answer to subjects_request(subjects.chunk(holder, "*")): the chunks' names. A subject that is
 // not one of the holder's chunks' is left out.
 Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
@@ -53,9 +68,10 @@ Result<void> parse_answer(std::span<const uint8_t> bytes);
 enum class StoreMade : uint8_t {
   kMade,           // or it exists with the same properties
   kDiffers,        // a store of this name exists with different properties
-  kTooFewServers,  // for this many replicas, as far as the cluster knows now
+  kTooFewServers,  // for this many replicas at this site, as far as the cluster knows now
   kNoCluster,      // there is one server, which keeps one replica
   kNotYet,         // the cluster is electing a leader
+  kOverlaps,       // another store keeps the same subjects
 };
 Result<StoreMade> parse_made(std::span<const uint8_t> bytes);
 

@@ -10,6 +10,7 @@
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
+#include "thinwire/transport/nats/chunk_stores.h"
 #include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_answers.h"
@@ -36,9 +37,14 @@ class JetstreamCourier final : public Courier, private ChunkWire {
  public:
   explicit JetstreamCourier(const NatsOptions& options)
       : options_(options),
-        subjects_(options.run),
+        subjects_(options.run, options.sites),
         requests_(NatsSubjects::fresh_inbox(options.self), options.target.timeout_s),
         transfers_(*this, options.target.timeout_s, options.max_blob_bytes),
+        stores_(subjects_,
+                [this](const std::string& subject, const std::string& request,
+                       NatsRequests::Answer answer) {
+                  ask(subject, {}, shared_text(request), std::move(answer));
+                }),
         thread_([this] { return after_task(); }) {}
   ~JetstreamCourier() override;
   JetstreamCourier(const JetstreamCourier&) = delete;
@@ -58,6 +64,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
   void count(Counted counted) override;
   void list(const std::string& holder, Listed listed) override;
+  void place(const std::string& holder, const std::string& site, Done done) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
                                           OnStatement on_statement) override;
@@ -95,6 +102,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   std::unique_ptr<NatsConnection> connection_;
   NatsRequests requests_;
   BlobTransfers transfers_;
+  ChunkStores stores_;
   uint64_t inbox_number_ = 0;                                         // of its subscription
   uint64_t elected_number_ = 0;                                       // likewise
   std::map<uint64_t, std::shared_ptr<StatementListener>> listeners_;  // by subscription
@@ -141,33 +149,22 @@ Result<void> JetstreamCourier::open() {
 
 void JetstreamCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
   check_courier_name("a holder", holder);
-  thread_.post([this, name = to_hex(chunk), holder, done = std::move(done)] {
-    ask(subjects_.purge(subjects_.chunk_store()), {},
-        shared_text(purge_request(subjects_.chunk(holder, name))),
-        [done](const Result<NatsMessage>& message) { done(parsed(message, parse_answer)); });
-  });
+  thread_.post(
+      [this, chunk, holder, done = std::move(done)] { stores_.drop(chunk, holder, done); });
 }
 
 void JetstreamCourier::count(Counted counted) {
-  thread_.post([this, counted = std::move(counted)] {
-    ask(subjects_.info(subjects_.chunk_store()), {}, shared_text(""),
-        [counted](const Result<NatsMessage>& message) {
-          counted(parsed(message, parse_stored_count));
-        });
-  });
+  thread_.post([this, counted = std::move(counted)] { stores_.count(counted); });
 }
 
 void JetstreamCourier::list(const std::string& holder, Listed listed) {
   check_courier_name("a holder", holder);
-  thread_.post([this, holder, listed = std::move(listed)] {
-    ask(subjects_.info(subjects_.chunk_store()), {},
-        shared_text(subjects_request(subjects_.chunk(holder, "*"))),
-        [this, holder, listed](const Result<NatsMessage>& message) {
-          listed(parsed(message, [&](std::span<const uint8_t> bytes) {
-            return parse_chunk_names(bytes, subjects_, holder);
-          }));
-        });
-  });
+  thread_.post([this, holder, listed = std::move(listed)] { stores_.list(holder, listed); });
+}
+
+void JetstreamCourier::place(const std::string& holder, const std::string& site, Done done) {
+  check_courier_name("a holder", holder);
+  thread_.post([this, holder, site, done = std::move(done)] { stores_.place(holder, site, done); });
 }
 
 void JetstreamCourier::publish(const std::string& topic, Bytes statement) {

@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view kPrefix = "TW1";         // of a run with a server of its own
 constexpr std::string_view kClusterPrefix = "TW2";  // of one on a cluster
 constexpr std::string_view kMailboxPrefix = "TW3";  // of one with a mailbox
+constexpr std::string_view kSitesPrefix = "TW4";    // of one on a cluster whose servers are sites
 constexpr size_t kCheckBytes = 8;
 constexpr size_t kMaxText = 8 << 10;
 constexpr size_t kMaxHost = 255;
@@ -53,9 +54,9 @@ bool is_jwt(std::string_view text) {
 
 auto refused(std::string_view what) {
   return fail(FailureKind::kCorruptPayload,
-              fmt::format("this is not a join token: {}; one begins with {}, {} or {} and is made "
-                          "of letters and digits",
-                          what, kPrefix, kClusterPrefix, kMailboxPrefix));
+              fmt::format("this is not a join token: {}; one begins with {}, {}, {} or {} and is "
+                          "made of letters and digits",
+                          what, kPrefix, kClusterPrefix, kMailboxPrefix, kSitesPrefix));
 }
 
 bool is_of_mailbox(const JoinToken& token) {
@@ -79,6 +80,7 @@ void check(const JoinToken& token) {
   if (!token.jwt.empty() && !is_jwt(token.jwt)) {
     throw UsageError(fmt::format("a JWT must be three parts of base64url, got {:?}", token.jwt));
   }
+  if (token.sites && token.jwt.empty()) throw UsageError("only a cluster's servers can be sites");
 }
 
 // Reads what only a cluster's token holds. False: it is invalid.
@@ -151,6 +153,7 @@ std::string encode_join_token(const JoinToken& token) {
     for (const std::string& address : token.more_addresses) writer.put_string(address);
     writer.put_string(token.jwt);
   }
+  if (token.sites) return with_check(kSitesPrefix, std::move(bytes));
   return with_check(cluster ? kClusterPrefix : kPrefix, std::move(bytes));
 }
 
@@ -159,7 +162,8 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   std::string letters;
   std::ranges::copy_if(text, std::back_inserter(letters),
                        [](char c) { return c != ' ' && c != '\t' && c != '\n' && c != '\r'; });
-  const bool cluster = letters.starts_with(kClusterPrefix);
+  const bool sites = letters.starts_with(kSitesPrefix);
+  const bool cluster = sites || letters.starts_with(kClusterPrefix);
   const bool mailbox = letters.starts_with(kMailboxPrefix);
   if (!cluster && !mailbox && !letters.starts_with(kPrefix)) {
     return refused("it begins differently");
@@ -172,7 +176,10 @@ Result<JoinToken> decode_join_token(std::string_view text) {
   if (!std::ranges::equal(all.last(kCheckBytes), std::span(hash.bytes).first(kCheckBytes))) {
     return refused("some of it is missing or altered");
   }
-  return mailbox ? read_mailbox_token(content) : read_token(content, cluster);
+  if (mailbox) return read_mailbox_token(content);
+  Result<JoinToken> token = read_token(content, cluster);
+  if (token) token->sites = sites;
+  return token;
 }
 
 }  // namespace thinwire::transport

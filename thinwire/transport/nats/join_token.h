@@ -25,6 +25,7 @@ struct JoinToken {
   // Empty: the run has a server of its own.
   std::vector<std::string> more_addresses = {};
   std::string jwt = {};
+  bool sites = false;  // each server of the cluster is a site's
   bool operator==(const JoinToken&) const = default;
 };
 

@@ -68,6 +68,8 @@ struct NatsTarget {
   std::string jwt = {};
   // The name in the servers' certificates; empty: that of the address.
   std::string server_name = kServerName;
+  // Try `servers` in this order, and no others that these name; otherwise all, in any order.
+  bool only_these = false;
 };
 
 // Connects, over TLS 1.2 or later. kRefused: one of the two sides does not accept the other;

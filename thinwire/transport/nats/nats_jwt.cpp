@@ -56,11 +56,11 @@ std::string departures_of(const std::string& account) {
 
 }  // namespace
 
-std::string user_jwt(const AccountKey& account, const std::string& run,
+std::string user_jwt(const AccountKey& account, const NatsSubjects& subjects,
                      const std::vector<std::string>& streams, const NatsUser& user, int64_t now) {
-  check_courier_name("a run", run);
+  check_courier_name("a run", subjects.run());
   for (const std::string& stream : streams) check_courier_name("a stream", stream);
-  const NatsPermissions may = permissions_of(user, NatsSubjects(run), streams);
+  const NatsPermissions may = permissions_of(user, subjects, streams);
   const auto signer = make_signer(account.secret);
   json about = {{"type", "user"},
                 {"pub", {{"allow", may.publish}}},

@@ -19,9 +19,9 @@ struct AccountKey {
   bool operator==(const AccountKey&) const = default;
 };
 
-// A user's JWT, which the servers accept until user.expires. `run` and `streams` as for
+// A user's JWT, which the servers accept until user.expires. `subjects` and `streams` as for
 // permissions_of; `now`: seconds since 1970. Throws UsageError for invalid names.
-std::string user_jwt(const AccountKey& account, const std::string& run,
+std::string user_jwt(const AccountKey& account, const NatsSubjects& subjects,
                      const std::vector<std::string>& streams, const NatsUser& user, int64_t now);
 
 // The operator's JWT, signed by itself; names its system account, to which servers report.

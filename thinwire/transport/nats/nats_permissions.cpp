@@ -10,9 +10,11 @@ void let_coordinate(NatsPermissions& may, const NatsSubjects& subjects,
   // For coordinators only: it reveals the addresses of others.
   may.subscribe.push_back(NatsSubjects::arrivals());
   may.subscribe.push_back(NatsSubjects::departures());
-  may.publish.push_back(subjects.purge(subjects.chunk_store()));
-  may.publish.push_back(subjects.create(subjects.chunk_store()));
-  may.publish.push_back(subjects.info(subjects.chunk_store()));
+  const std::string chunks = subjects.chunk_store("*");
+  may.publish.push_back(subjects.purge(chunks));
+  may.publish.push_back(subjects.create(chunks));
+  may.publish.push_back(subjects.info(chunks));
+  if (subjects.sites()) may.publish.push_back(NatsSubjects::list());
   for (const std::string& stream : streams) {
     may.publish.push_back(subjects.create(subjects.record_store(stream)));
     may.publish.push_back(subjects.record(stream));

@@ -100,59 +100,86 @@ Result<StoreMade> create(Asker& requester, const std::string& subject, const std
   }
 }
 
-struct Store {
-  std::string name;
-  std::function<std::string(const StoreLimits& limits)> request;
-};
+using Request = std::function<std::string(const StoreLimits& limits)>;
 
-std::vector<Store> stores_of(const NatsSubjects& subjects,
-                             const std::vector<std::string>& streams) {
-  std::vector<Store> stores;
-  stores.push_back({subjects.chunk_store(), [&subjects](const StoreLimits& limits) {
-                      return chunk_store_request(subjects, limits);
-                    }});
-  for (const std::string& stream : streams) {
-    check_courier_name("a stream", stream);
-    stores.push_back(
-        {subjects.record_store(stream), [&subjects, stream](const StoreLimits& limits) {
-           return record_store_request(subjects, stream, limits);
-         }});
-  }
-  return stores;
+// How the same run keeps its chunks already, if not as it is served now.
+std::string why_overlaps(const NatsSubjects& subjects) {
+  return fmt::format("the cluster keeps the run's payloads {}; serve it {} --sites",
+                     subjects.sites() ? "in one store" : "apart for each site",
+                     subjects.sites() ? "without" : "with");
 }
+
+std::string why_nowhere(const std::string& site) {
+  if (site.empty()) return "no server has room for it";
+  return fmt::format("no server that is up and has room has {:?} in its server_tags", site);
+}
+
+// Makes the stores of a run one after another.
+class StoreMaker {
+ public:
+  StoreMaker(Asker& requester, const NatsSubjects& subjects, double timeout_s)
+      : requester_(requester), subjects_(subjects), timeout_s_(timeout_s) {}
+
+  // Returns the number of replicas.
+  Result<int> make(const std::string& store, const Request& request, StoreLimits limits) {
+    while (limits.replicas > 0) {
+      const auto made = create(requester_, subjects_.create(store), request(limits), timeout_s_);
+      if (!made) return failure(store, made.error().kind, made.error().message);
+      if (*made == StoreMade::kMade || *made == StoreMade::kDiffers) return limits.replicas;
+      if (*made == StoreMade::kOverlaps) {
+        return failure(store, FailureKind::kRefused, why_overlaps(subjects_));
+      }
+      if (*made == StoreMade::kTooFewServers && watch_.seconds() < kAllServersSeconds) {
+        std::this_thread::sleep_for(kNotYetPause);
+        continue;
+      }
+      limits.replicas =
+          *made == StoreMade::kNoCluster && limits.replicas > 1 ? 1 : limits.replicas - 1;
+    }
+    return failure(store, FailureKind::kRefused, why_nowhere(limits.site));
+  }
+
+ private:
+  static tl::unexpected<Failure> failure(const std::string& store, FailureKind kind,
+                                         const std::string& why) {
+    return fail(kind, fmt::format("creating store {}: {}", store, why));
+  }
+
+  Asker& requester_;
+  const NatsSubjects& subjects_;
+  const double timeout_s_;
+  const Stopwatch watch_;
+};
 
 }  // namespace
 
 Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
                                StoreLimits limits) {
   check_courier_name("a run", options.run);
-  const NatsSubjects subjects(options.run);
-  const std::vector<Store> stores = stores_of(subjects, streams);
+  check_courier_name("a participant", options.self);
+  for (const std::string& stream : streams) check_courier_name("a stream", stream);
+  const NatsSubjects subjects(options.run, options.sites);
   Asker requester;
   if (auto connected = requester.connect(options); !connected) {
     return tl::unexpected(connected.error());
   }
-  const Stopwatch watch;
-  for (const Store& store : stores) {
-    while (true) {
-      const Result<StoreMade> made = create(requester, subjects.create(store.name),
-                                            store.request(limits), options.target.timeout_s);
-      if (!made) {
-        return fail(made.error().kind,
-                    fmt::format("creating store {}: {}", store.name, made.error().message));
-      }
-      if (*made == StoreMade::kMade || *made == StoreMade::kDiffers) break;
-      if (*made == StoreMade::kTooFewServers && watch.seconds() < kAllServersSeconds) {
-        std::this_thread::sleep_for(kNotYetPause);
-        continue;
-      }
-      limits.replicas =
-          *made == StoreMade::kNoCluster && limits.replicas > 1 ? 1 : limits.replicas - 1;
-      if (limits.replicas == 0) {
-        return fail(FailureKind::kRefused,
-                    fmt::format("creating store {}: no server has room for it", store.name));
-      }
-    }
+  StoreMaker maker(requester, subjects, options.target.timeout_s);
+  const std::string holder = options.sites ? options.self : "*";
+  StoreLimits of_chunks = limits;
+  if (options.sites) of_chunks.replicas = 1;
+  const Result<int> replicas = maker.make(
+      subjects.chunk_store(holder),
+      [&](const StoreLimits& allowed) { return chunk_store_request(subjects, holder, allowed); },
+      of_chunks);
+  if (!replicas) return replicas;
+  if (!options.sites) limits.replicas = *replicas;
+  for (const std::string& stream : streams) {
+    const Result<int> of_records = maker.make(
+        subjects.record_store(stream),
+        [&](const StoreLimits& allowed) { return record_store_request(subjects, stream, allowed); },
+        {.replicas = limits.replicas});
+    if (!of_records) return of_records;
+    limits.replicas = *of_records;
   }
   return limits.replicas;
 }

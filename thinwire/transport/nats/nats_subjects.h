@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
@@ -10,35 +11,44 @@
 namespace thinwire::transport {
 
 // `run` and all names are courier names (is_courier_name); in a subject that is subscribed to or
-// allowed, a name may also be "*", for all.
+// allowed, a name may also be "*", for all. `sites`: each holder's chunks are in a store of their
+// own, on the server of its site.
 class NatsSubjects {
  public:
-  explicit NatsSubjects(std::string run) : run_(std::move(run)) {}
+  explicit NatsSubjects(std::string run, bool sites = false)
+      : run_(std::move(run)), sites_(sites) {}
 
   const std::string& run() const { return run_; }
+  bool sites() const { return sites_; }
   std::string statement(const std::string& from, const std::string& topic) const {
     return run_ + ".say." + from + "." + topic;
   }
   std::string chunk(const std::string& holder, const std::string& name) const {
     return run_ + ".blob." + holder + "." + name;
   }
-  // The JetStream stream that keeps chunks, and those that keep records.
-  std::string chunk_store() const { return run_ + "-blobs"; }
+  // The JetStream stream that keeps a holder's chunks, and those that keep records.
+  std::string chunk_store(const std::string& holder) const {
+    if (!sites_) return run_ + "-blobs";
+    return holder == "*" ? "*" : run_ + "-blobs-" + holder;
+  }
   std::string record_store(const std::string& stream) const { return run_ + "-log-" + stream; }
   // Where records are published, and where the server republishes them once they are stored.
   std::string record(const std::string& stream) const { return run_ + ".log." + stream; }
   std::string stored_record(const std::string& stream) const { return run_ + ".kept." + stream; }
 
+  static constexpr std::string_view kGet = "$JS.API.DIRECT.GET.";
+
   // JetStream's own subjects: a subject's last message, a message by its sequence, administration.
   std::string get_chunk(const std::string& holder, const std::string& name) const {
-    return "$JS.API.DIRECT.GET." + chunk_store() + "." + chunk(holder, name);
+    return std::string(kGet) + chunk_store(holder) + "." + chunk(holder, name);
   }
   std::string get_record(const std::string& stream) const {
-    return "$JS.API.DIRECT.GET." + record_store(stream);
+    return std::string(kGet) + record_store(stream);
   }
   std::string create(const std::string& store) const { return "$JS.API.STREAM.CREATE." + store; }
   std::string info(const std::string& store) const { return "$JS.API.STREAM.INFO." + store; }
   std::string purge(const std::string& store) const { return "$JS.API.STREAM.PURGE." + store; }
+  static std::string list() { return "$JS.API.STREAM.LIST"; }
 
   // Where a cluster announces that another of its servers now leads a store.
   static std::string elected(const std::string& store) {
@@ -58,6 +68,7 @@ class NatsSubjects {
 
  private:
   std::string run_;
+  bool sites_;
 };
 
 }  // namespace thinwire::transport

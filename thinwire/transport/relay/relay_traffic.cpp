@@ -37,8 +37,14 @@ std::string without_last(const std::string& subject, const std::string& last) {
 std::string stored_prefix(const NatsSubjects& subjects) {
   return without_last(subjects.chunk("*", "*"), "*.*");
 }
-std::string requested_prefix(const NatsSubjects& subjects) {
-  return without_last(subjects.get_chunk("*", "*"), "*.*");
+
+// The hash in a request for a chunk, whatever store it names.
+std::optional<Sha256> requested_chunk(std::string_view subject, const NatsSubjects& subjects) {
+  if (!subject.starts_with(NatsSubjects::kGet)) return std::nullopt;
+  subject.remove_prefix(NatsSubjects::kGet.size());
+  const size_t dot = subject.find('.');
+  if (dot == subject.npos) return std::nullopt;
+  return chunk_in(subject.substr(dot + 1), stored_prefix(subjects));
 }
 
 std::shared_ptr<const Bytes> checked(const Sha256& name, std::span<const uint8_t> body) {
@@ -81,7 +87,7 @@ void RelayTraffic::from_client(uint64_t client, const NatsFrame& frame) {
   }
   if (frame.verb == NatsVerb::kUnsubscribe && !frame.later) from.subscriptions.erase(frame.sid);
   if (frame.verb == NatsVerb::kPublish && !frame.reply.empty()) {
-    if (const auto name = chunk_in(frame.subject, requested_prefix(subjects_))) {
+    if (const auto name = requested_chunk(frame.subject, subjects_)) {
       return request(client, *name, frame.reply, frame.raw);
     }
     if (const auto name = chunk_in(frame.subject, stored_prefix(subjects_))) {
@@ -178,7 +184,7 @@ bool RelayTraffic::answer(uint64_t client, const std::string& reply, const Bytes
   if (subscription == subscriptions.end()) return false;
   // As for every stored message: without its stream a chunk could be taken for the server's word.
   const std::string headers =
-      fmt::format("NATS/1.0\r\nNats-Stream: {}\r\n\r\n", subjects_.chunk_store());
+      fmt::format("NATS/1.0\r\nNats-Stream: {}\r\n\r\n", subjects_.chunk_store("*"));
   wire_.to_client(client, deliver_frame(reply, subscription->first, headers, chunk));
   ++shared_chunks_;
   shared_bytes_ += chunk.size();
