@@ -2,12 +2,15 @@
 it straight from there."""
 
 import base64
+import subprocess
 import unittest
 
 from cluster_case import HOSTS, SERVERS, ClusterCase
+from hosts_case import BINARY, PATIENCE
+from relay_multi_test import Relays
 
 
-class Sites(ClusterCase):
+class Sites(Relays, ClusterCase):
     fields_of_run = ("train.workers=3", "train.batch=6", "sync.method=distro")
 
     def serve_sites(self, *fields, **more):
@@ -68,6 +71,22 @@ class Sites(ClusterCase):
         stray = self.join_at(1, "--site", "attic.example.org")
         self.assert_refused(stray, 1, "no server with room is at the site attic.example.org", *HOSTS)
         self.assertEqual(self.holders(1), {})
+
+    def test_only_members_are_given_a_store(self):
+        self.serve_sites("train.steps=20")
+        token = subprocess.run([BINARY, "keys", "issue", f"{self.folder}/serve", "--role", "auditor"], check=True,
+                               capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
+        self.assert_refused(self.join_at(1, token=token), 1, "its key is an auditor's, who takes part with --audit")
+        self.assertEqual(self.holders(1), {})
+
+    def test_members_behind_a_relay_name_their_site(self):
+        fields = ("train.workers=2", "sync.method=distro", "train.steps=20")
+        server = self.serve(*fields, options=("--sites",))
+        relay = self.relay()
+        members = {name: self.join_behind(name, "--site", HOSTS[0]) for name in ("near1", "near2")}
+        self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
+        self.assertEqual([len(self.holders(number)) for number in range(SERVERS)], [3, 0, 0])
+        self.assertRegex(self.end(relay), "passed on .*B to this site's machines")
 
     def test_a_member_stays_at_its_site(self):
         self.serve_sites("train.steps=20")

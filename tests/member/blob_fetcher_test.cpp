@@ -48,5 +48,19 @@ TEST_F(BlobFetches, WaitBeforeTheyAskAgainForWhatNobodyHas) {
   EXPECT_FALSE(has_it());
 }
 
+TEST_F(BlobFetches, AskTheSubstituteAfterTheHolders) {
+  BlobFetcher fetcher(*here_, 0, "there");
+  const std::function<bool()> once = [] { return true; };
+  const auto has_it = [&] {
+    return fetcher.wait(id_, {"away"}, Priority::kRound, once).has_value();
+  };
+  store();
+  fetcher.start(id_, {"away"}, Priority::kRound);
+  network_.run();
+  EXPECT_FALSE(has_it());  // and asks the other
+  network_.run();
+  EXPECT_TRUE(has_it());
+}
+
 }  // namespace
 }  // namespace thinwire::member

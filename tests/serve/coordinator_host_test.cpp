@@ -271,6 +271,28 @@ TEST_F(HostOfAStore, ExcludesAMemberThatFillsIt) {
               testing::HasSubstr("member 1 misuses the store: it has stored 1000 chunks"));
 }
 
+TEST_F(HostOfAStore, KeepsWhatMembersOfferForAsLongAsItIsNeeded) {
+  const auto keeps = [&](const Bytes& blob) {
+    bool kept = false;
+    members_[0].courier->get(transport::blob_id(blob), {courier_->self()},
+                             transport::Priority::kRound,
+                             [&](const Result<Bytes>& got) { kept = got.has_value(); });
+    network_.run_until(now_);
+    return kept;
+  };
+  options_.keeps = true;
+  begin(9);
+  for (const uint64_t round : {0, 1}) close(round);
+  for (const int member : {0, 1, 2}) EXPECT_TRUE(keeps(payload(member, 1)));
+  const membership::AgreedDigest digest{1, 42};
+  report_all(digest);
+  wait(1);
+  take_snapshot(digest);
+  EXPECT_TRUE(keeps(payload(0, 0))) << "the run can still be replayed from its beginning";
+  take_snapshot(digest);
+  for (const int member : {0, 1, 2}) EXPECT_FALSE(keeps(payload(member, 0)));
+}
+
 TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {
   begin(1);
   std::vector<Sha256> lacking;

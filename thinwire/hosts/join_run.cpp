@@ -237,6 +237,7 @@ JoinResult take_part(const JoinOptions& options, const config::Recipe& local, tr
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
   member.audits = options.audits;
+  if (options.access.sites) member.keeper = options.access.run;
   member.site = site;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };

@@ -214,6 +214,7 @@ void Service::start_host() {
   options.founding = run_.description.founding;
   options.standby = another_leads();
   options.sums = serve::sum_rule(run_.recipe);
+  options.keeps = servers_->entrance().sites;
   options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
   options.hooks.progress = [this](const membership::State& state) {
     display_.show(state);

@@ -16,6 +16,7 @@ struct BlobFetcher::Shared {
     std::shared_ptr<const Bytes> blob;  // null: not here
     bool in_progress = false;
     double failed_at = 0;  // 0: it may be requested at once
+    int failures = 0;      // of requests
     bool lost = false;     // nobody had it
   };
   std::mutex mutex;
@@ -23,8 +24,11 @@ struct BlobFetcher::Shared {
   std::map<transport::BlobId, Entry> entries;
 };
 
-BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s)
-    : courier_(courier), retry_s_(retry_s), shared_(std::make_shared<Shared>()) {}
+BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s, std::string substitute)
+    : courier_(courier),
+      retry_s_(retry_s),
+      substitute_(std::move(substitute)),
+      shared_(std::make_shared<Shared>()) {}
 
 BlobFetcher::~BlobFetcher() = default;
 
@@ -36,14 +40,17 @@ void BlobFetcher::keep(const transport::BlobId& id, std::shared_ptr<const Bytes>
 
 void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::string>& holders,
                         transport::Priority priority) {
+  bool substituted = false;
   {
     const std::lock_guard lock(shared_->mutex);
     Shared::Entry& entry = shared_->entries[id];
     if (entry.blob != nullptr || entry.in_progress) return;
     if (entry.failed_at > 0 && monotonic_seconds() - entry.failed_at < retry_s_) return;
     entry.in_progress = true;
+    substituted = entry.failures % 2 == 1 && !substitute_.empty();
   }
-  courier_.get(id, holders, priority, [shared = shared_, id](Result<Bytes> bytes) {
+  const std::vector<std::string> asked = substituted ? std::vector{substitute_} : holders;
+  courier_.get(id, asked, priority, [shared = shared_, id](Result<Bytes> bytes) {
     const std::lock_guard lock(shared->mutex);
     const auto entry = shared->entries.find(id);
     if (entry == shared->entries.end()) return;  // forgotten
@@ -52,6 +59,7 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
     if (bytes) {
       entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
     } else {
+      ++entry->second.failures;
       // A time-out has already waited long enough.
       const bool late = bytes.error().kind == FailureKind::kDeadline;
       entry->second.failed_at = late ? 0 : monotonic_seconds();

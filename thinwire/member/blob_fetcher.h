@@ -18,8 +18,9 @@ namespace thinwire::member {
 // Thread-safe.
 class BlobFetcher {
  public:
-  // Repeats a failed request: at once after a time-out, otherwise after `retry_s` seconds.
-  BlobFetcher(transport::Courier& courier, double retry_s);
+  // Repeats a failed request: at once after a time-out, otherwise after `retry_s` seconds. Every
+  // second request goes to `substitute`, who may have stored what others hold; empty: nobody.
+  BlobFetcher(transport::Courier& courier, double retry_s, std::string substitute = "");
   ~BlobFetcher();
   BlobFetcher(const BlobFetcher&) = delete;
   BlobFetcher& operator=(const BlobFetcher&) = delete;
@@ -46,6 +47,7 @@ class BlobFetcher {
   struct Shared;  // callbacks of requests may outlive this object
   transport::Courier& courier_;
   const double retry_s_;
+  const std::string substitute_;
   const std::shared_ptr<Shared> shared_;
 };
 

@@ -42,6 +42,7 @@ struct FollowerSettings {
   // It follows the run without being a member, from the newest snapshot on, and says nothing but
   // what it audits (docs/audits.md).
   bool audits = false;
+  std::string keeper = {};  // as of MemberOptions
 };
 
 // What a replica starts from: this member's checkpoint, or a snapshot.

@@ -85,7 +85,7 @@ class Membership {
         courier_, signer_, plan_,
         {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
          options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late,
-         serve::sum_rule(recipe_), options_.audits});
+         serve::sum_rule(recipe_), options_.audits, options_.keeper});
     if (own) checkpoint_ = std::move(own->reader);
     try {
       MemberResult result = live(follower);

@@ -64,6 +64,9 @@ struct MemberOptions {
   // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing
   // is sent but what it finds.
   bool audits = false;
+  // Who stores again what members offer (serve::HostOptions::keeps): is asked for payloads that
+  // cannot be fetched from their holders. Empty: nobody.
+  std::string keeper = {};
   // Ranks that compute its gradients with it (train/site.h), which have nothing to do yet; null: it
   // is alone.
   train::Site* site = nullptr;

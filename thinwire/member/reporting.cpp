@@ -41,7 +41,7 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
       settings_(std::move(settings)),
       times_(times_of(settings_.timeout_s)),
       retry_s_(std::min(1.0, times_.settle_s())),
-      fetcher_(courier, retry_s_),
+      fetcher_(courier, retry_s_, settings_.keeper),
       checkpoint_(settings_.checkpoint),
       kept_(kMaxKeptBytes) {}
 

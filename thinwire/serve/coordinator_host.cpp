@@ -148,6 +148,7 @@ class CoordinatorHost::Impl {
   void take(const membership::Audit& audit, const PublicKey& author);
   void note(const Message& message);
   void note(const Offer& offer);
+  void keep(uint64_t round, const Bytes& payload);
   void carry_out(const std::vector<Verdict>& verdicts);
   std::string courier_of(int member) const;
   void act(const membership::Append& append);
@@ -385,8 +386,17 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   if (options_.hooks.check) {
     content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
   }
+  if (options_.keeps) keep(offer.round, *fetched.bytes);
   cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
   carry_out(filter_.take(offer, content, roster, awake_));
+}
+
+// For when its holder cannot be reached.
+void CoordinatorHost::Impl::keep(uint64_t round, const Bytes& payload) {
+  if (payload.empty()) return;
+  courier_.put(std::make_shared<const Bytes>(payload), transport::Priority::kCatchUp,
+               [](const Result<void>&) {});
+  cleaner_.offered(round, courier_.self(), payload);
 }
 
 void CoordinatorHost::Impl::take(const ListedMember& listed) {

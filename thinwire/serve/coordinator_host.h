@@ -70,6 +70,7 @@ struct HostOptions {
   bool standby = false;
   HostHooks hooks = {};
   std::optional<SumRule> sums = std::nullopt;  // that it forms for members (sum_rule)
+  bool keeps = false;                          // stores what members offer under its own name, too
   bool equal_rows = true;                      // of members, as audits take it (audit_board.h)
 };
 
