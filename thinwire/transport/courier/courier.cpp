@@ -29,7 +29,7 @@ void check_message(std::string_view what, std::string_view name, size_t bytes) {
                           kMaxMessageBytes));
 }
 
-void Courier::place(const std::string& /*holder*/, const std::string& /*site*/, Done done) {
+void Courier::place(const std::string& /*holder*/, const std::string& /*site*/, const Done& done) {
   done(fail(FailureKind::kRefused, "the run's servers are not sites"));
 }
 

@@ -102,7 +102,7 @@ class Courier {
   // from now on; for coordinators. Nothing is done if it does so already. kRefused, with a reason
   // for users, if no server is at this site, or if another one keeps the holder's chunks. Elsewhere
   // it is refused, before this returns.
-  virtual void place(const std::string& holder, const std::string& site, Done done);
+  virtual void place(const std::string& holder, const std::string& site, const Done& done);
 
   // Sends to all current subscribers. A statement may be lost, arrive twice, or arrive after a
   // later one. One that must arrive has to be repeated until an answer shows that it did. Throws

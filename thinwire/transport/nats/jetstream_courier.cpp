@@ -64,7 +64,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   void drop(const Sha256& chunk, const std::string& holder, Done done) override;
   void count(Counted counted) override;
   void list(const std::string& holder, Listed listed) override;
-  void place(const std::string& holder, const std::string& site, Done done) override;
+  void place(const std::string& holder, const std::string& site, const Done& done) override;
   void publish(const std::string& topic, Bytes statement) override;
   std::unique_ptr<Subscription> subscribe(const std::string& from, const std::string& topic,
                                           OnStatement on_statement) override;
@@ -162,9 +162,9 @@ void JetstreamCourier::list(const std::string& holder, Listed listed) {
   thread_.post([this, holder, listed = std::move(listed)] { stores_.list(holder, listed); });
 }
 
-void JetstreamCourier::place(const std::string& holder, const std::string& site, Done done) {
+void JetstreamCourier::place(const std::string& holder, const std::string& site, const Done& done) {
   check_courier_name("a holder", holder);
-  thread_.post([this, holder, site, done = std::move(done)] { stores_.place(holder, site, done); });
+  thread_.post([this, holder, site, done] { stores_.place(holder, site, done); });
 }
 
 void JetstreamCourier::publish(const std::string& topic, Bytes statement) {

@@ -167,14 +167,14 @@ Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std
   const std::string holder = options.sites ? options.self : "*";
   StoreLimits of_chunks = limits;
   if (options.sites) of_chunks.replicas = 1;
-  const Result<int> replicas = maker.make(
+  Result<int> replicas = maker.make(
       subjects.chunk_store(holder),
       [&](const StoreLimits& allowed) { return chunk_store_request(subjects, holder, allowed); },
       of_chunks);
   if (!replicas) return replicas;
   if (!options.sites) limits.replicas = *replicas;
   for (const std::string& stream : streams) {
-    const Result<int> of_records = maker.make(
+    Result<int> of_records = maker.make(
         subjects.record_store(stream),
         [&](const StoreLimits& allowed) { return record_store_request(subjects, stream, allowed); },
         {.replicas = limits.replicas});
