@@ -281,7 +281,12 @@ TEST_F(HostOfAStore, KeepsWhatMembersOfferForAsLongAsItIsNeeded) {
     return kept;
   };
   options_.keeps = true;
+  // Its own, which have the same chunks as payloads of members.
+  const Bytes early = payload(0, 0), later = payload(1, 0);
+  courier_->put(std::make_shared<const Bytes>(early), transport::Priority::kBulk, [](auto) {});
+  network_.run_until(now_);
   begin(9);
+  host_->protect({transport::blob_id(later).name});
   for (const uint64_t round : {0, 1}) close(round);
   for (const int member : {0, 1, 2}) EXPECT_TRUE(keeps(payload(member, 1)));
   const membership::AgreedDigest digest{1, 42};
@@ -290,7 +295,9 @@ TEST_F(HostOfAStore, KeepsWhatMembersOfferForAsLongAsItIsNeeded) {
   take_snapshot(digest);
   EXPECT_TRUE(keeps(payload(0, 0))) << "the run can still be replayed from its beginning";
   take_snapshot(digest);
-  for (const int member : {0, 1, 2}) EXPECT_FALSE(keeps(payload(member, 0)));
+  EXPECT_FALSE(keeps(payload(2, 0)));
+  EXPECT_TRUE(keeps(early));
+  EXPECT_TRUE(keeps(later));
 }
 
 TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {

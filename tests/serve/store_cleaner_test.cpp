@@ -80,7 +80,7 @@ class StoreCleaning : public testing::Test {
   const std::unique_ptr<transport::Courier> member_ =
       network_.connect(transport::participant_name(member::member_key(0)));
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  StoreCleaner cleaner_{*host_, inbox_};
+  StoreCleaner cleaner_{*host_, inbox_, true};
   membership::State state_;
 };
 

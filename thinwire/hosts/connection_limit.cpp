@@ -5,6 +5,12 @@
 #include "thinwire/transport/nats/connection_notice.h"
 
 namespace thinwire::hosts {
+namespace {
+
+// Of connections whose notices arrive in the other order; also kept are those that began before.
+constexpr size_t kMaxEnded = 4096;
+
+}  // namespace
 
 ConnectionLimit::ConnectionLimit(transport::Courier& courier)
     : courier_(courier),
@@ -28,27 +34,36 @@ std::vector<PublicKey> ConnectionLimit::exceeded(double now) {
   }
   if (!courier_.connected()) {
     open_.clear();
+    ended_.clear();
+    crowding_.clear();
     return {};
   }
-  for (const auto& [begins, notice] : unread) take(begins, notice, now);
+  for (const auto& [begins, notice] : unread) take(begins, notice);
+  std::erase_if(open_, [](const auto& one) { return one.second.empty(); });
   std::vector<PublicKey> owners;
-  for (auto& [owner, connections] : open_) {
-    std::erase_if(connections, [&](const auto& one) { return now - one.second > kCountedSeconds; });
-    if (connections.size() > kMaxConnections) owners.push_back(owner);
+  for (const auto& [owner, connections] : open_) {
+    if (connections.size() <= kMaxConnections) {
+      crowding_.erase(owner);
+    } else if (now - crowding_.try_emplace(owner, now).first->second >= kToleratedSeconds) {
+      owners.push_back(owner);
+    }
   }
-  std::erase_if(open_, [](const auto& one) {
-    return one.second.empty() || one.second.size() > kMaxConnections;
-  });
+  for (const PublicKey& owner : owners) {
+    open_.erase(owner);
+    crowding_.erase(owner);
+  }
   return owners;
 }
 
-void ConnectionLimit::take(bool begins, const Bytes& notice, double now) {
+void ConnectionLimit::take(bool begins, const Bytes& notice) {
   const auto parsed = transport::parse_connection_notice(notice);
   if (!parsed) return;
+  const auto& [owner, connection] = *parsed;
   if (begins) {
-    open_[parsed->owner].emplace(parsed->connection, now);
-  } else if (const auto owner = open_.find(parsed->owner); owner != open_.end()) {
-    owner->second.erase(parsed->connection);
+    if (ended_.erase(connection) == 0) open_[owner].insert(connection);
+  } else if (open_[owner].erase(connection) == 0) {
+    ended_.insert(connection);
+    if (ended_.size() > kMaxEnded) ended_.erase(ended_.begin());
   }
 }
 

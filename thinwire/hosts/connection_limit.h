@@ -7,16 +7,20 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <utility>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::hosts {
 
 inline constexpr size_t kMaxConnections = 16;  // of one participant
-// Notices may be lost. So a connection of whose end nothing was heard counts no longer than this.
-inline constexpr double kCountedSeconds = 600;
+// For which somebody may have more. A server takes up to 30 s to find that a connection has failed
+// (transport::NatsLimits), while its owner has made new ones.
+inline constexpr double kToleratedSeconds = 40;
 
 // Used by one thread.
 class ConnectionLimit {
@@ -24,9 +28,10 @@ class ConnectionLimit {
   // The courier, a coordinator's, must outlive it.
   explicit ConnectionLimit(transport::Courier& courier);
 
-  // The owners of more than kMaxConnections, by what the server has said up to `now`: seconds of a
-  // clock that never goes back. Forgets the connections of those whom it returns, and everybody's
-  // while the server cannot be reached: it may have restarted.
+  // Who has had more than kMaxConnections for kToleratedSeconds, by what the server has said up to
+  // `now`: seconds of a clock that never goes back. Call it every second or so. Forgets the
+  // connections of those whom it returns, and everybody's while the server cannot be reached:
+  // notices are lost, and it may have restarted.
   std::vector<PublicKey> exceeded(double now);
 
  private:
@@ -37,10 +42,12 @@ class ConnectionLimit {
   };
 
   std::unique_ptr<transport::Subscription> listen(const char* topic, bool begins);
-  void take(bool begins, const Bytes& notice, double now);
+  void take(bool begins, const Bytes& notice);
 
   transport::Courier& courier_;
-  std::map<PublicKey, std::map<uint64_t, double>> open_;  // since when, by number
+  std::map<PublicKey, std::set<uint64_t>> open_;  // numbers
+  std::set<uint64_t> ended_;                      // before it was heard that they began
+  std::map<PublicKey, double> crowding_;          // since when
   const std::shared_ptr<Notices> notices_ = std::make_shared<Notices>();
   std::unique_ptr<transport::Subscription> arrivals_;
   std::unique_ptr<transport::Subscription> departures_;

@@ -127,7 +127,9 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   const auto in_progress = std::ranges::find(uploads_, name, &Upload::name);
   if (in_progress != uploads_.end()) return in_progress->incoming.push_back(incoming);
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
-  courier_.put(read_bytes(file->second), transport::Priority::kBulk, upload.stored.setter());
+  const std::shared_ptr<const Bytes> bytes = read_bytes(file->second);
+  if (callbacks_.provides) callbacks_.provides(bytes);
+  courier_.put(bytes, transport::Priority::kBulk, upload.stored.setter());
 }
 
 void RequestHandler::finish_uploads() {
@@ -166,7 +168,7 @@ void RequestHandler::finish_placements() {
     const Result<void> placed = one.placed.wait(nullptr);
     if (placed) {
       requests_.grant(one.incoming, {});
-    } else {
+    } else if (placed.error().kind != FailureKind::kDeadline) {  // else it is requested again
       requests_.refuse(one.incoming,
                        fmt::format("{}; the run's sites are {}", placed.error().message,
                                    fmt::join(callbacks_.sites, ", ")));

@@ -38,6 +38,8 @@ class RequestHandler {
     // Whether servers keep everybody from sending under another's name. Otherwise a newcomer has to
     // prove that it has a token (enrolment.h).
     bool names_are_checked = true;
+    // Called before a file of the data is stored. May be empty.
+    std::function<void(const std::shared_ptr<const Bytes>& file)> provides = {};
     // Sites of servers, to be named to whoever asks for another; empty: servers are not sites.
     std::vector<std::string> sites = {};
   };

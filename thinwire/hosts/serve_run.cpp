@@ -92,6 +92,7 @@ class Service {
   serve::PayloadCheck payload_check();
   void start_host();
   void start_requests();
+  void protect(const std::shared_ptr<const Bytes>& file);
   void coordinate();
   void update_member_keys(const membership::State& state);
   void write_ready_file() const;
@@ -253,7 +254,17 @@ void Service::start_requests() {
             host_->note_result(member);
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
-          !has_mailbox(), sites_of(servers_->entrance())});
+          !has_mailbox(), [this](const auto& file) { protect(file); },
+          sites_of(servers_->entrance())});
+}
+
+// Payloads may have the same chunks, whose copies are dropped.
+void Service::protect(const std::shared_ptr<const Bytes>& file) {
+  if (!servers_->entrance().sites) return;
+  const transport::BlobChunks blob(file);
+  std::vector<Sha256> names;
+  for (const transport::Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
+  host_->protect(std::move(names));
 }
 
 // Of those that send a join request; also called by the host's thread.
@@ -366,8 +377,8 @@ void Service::shut_out_crowding() {
     if (!admission_.is_enrolled(owner)) continue;
     admission_.revoke(owner);
     const std::string message =
-        fmt::format("{} was shut out: it had more than {} connections at a time",
-                    transport::participant_name(owner), kMaxConnections);
+        fmt::format("{} was shut out: it had more than {} connections for {:g} s",
+                    transport::participant_name(owner), kMaxConnections, kToleratedSeconds);
     events::print_message(message);
     if (watch_) watch_->add_message(message);
   }

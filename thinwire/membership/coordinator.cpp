@@ -124,7 +124,7 @@ bool Coordinator::has_heard_enough() {
 // it has nothing usable. Members keep reporting their positions, so the claim must not count again.
 void Coordinator::discard_unproven_claims() {
   for (auto claim = claims_.begin(); claim != claims_.end();) {
-    if (now_ - claim->second.since < options_.silence_s()) {
+    if (claim->second.asked == 0 || now_ - claim->second.since < options_.silence_s()) {
       ++claim;
       continue;
     }
@@ -136,17 +136,13 @@ void Coordinator::discard_unproven_claims() {
 }
 
 // Asks one member after another, so that one that has nothing does not block the others; the member
-// that claims most is asked first. While parts of a record arrive, nobody sends the same again.
+// that claims most is asked first.
 void Coordinator::ask_for_lost_records() {
   if (now_ - asked_at_ < options_.settle_s() / 2) return;
-  const bool arrives = std::ranges::any_of(claims_, [this](const auto& claim) {
-    const std::optional<double>& last = claim.second.supplied_at;
-    return last && now_ - *last < options_.retry_s();
-  });
-  if (arrives) return;
   const auto next = std::ranges::min_element(claims_, {}, [](const auto& claim) {
     return std::pair(claim.second.asked, UINT64_MAX - claim.second.position.sequence);
   });
+  if (next->second.asked == 0) next->second.since = now_;
   asked_at_ = next->second.asked = now_;
   actions_.emplace_back(AskRecords{next->first, state_.position.sequence + 1});
 }

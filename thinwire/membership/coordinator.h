@@ -67,11 +67,10 @@ class Coordinator {
     bool own = false;  // false: a record that a member supplied
   };
   struct Claim {
-    Position position;  // the member claims to have applied this record, which is missing here
-    double since = 0;
+    Position position;      // the member claims to have applied this record, which is missing here
+    double since = 0;       // of the newest record, or since it was first requested
     double asked = 0;       // when it was last requested from the member; 0: not yet
     RecordJoiner supplied;  // parts of it, once requested
-    std::optional<double> supplied_at = std::nullopt;  // when the last one arrived
   };
 
   void receive(const JoinRequest& join);

@@ -70,10 +70,7 @@ void Coordinator::receive(const Supply& supply) {
   RecordJoiner unasked;  // whole records may come unasked
   for (const Bytes& message : supply.messages) {
     auto bytes = (was_asked ? claim->second.supplied : unasked).take(message);
-    if (!bytes) {
-      if (was_asked) claim->second.supplied_at = now_;
-      continue;
-    }
+    if (!bytes) continue;
     const Result<Record> record = decode_record(*bytes);
     if (!record || record->sequence != state_.position.sequence + 1) continue;
     State next = state_;

@@ -79,9 +79,11 @@ class CoordinatorHost::Impl {
                                         }
                                       })) {
     reading_.begin();
+    if (options_.keeps) ask_for_own_chunks();
   }
 
   void tick(double now);
+  void protect(std::vector<Sha256> chunks) const { inbox_->add(OwnChunks{std::move(chunks)}); }
   void wait() { inbox_->wait(std::clamp(options_.membership.timeout_s / 400, 0.001, 0.5)); }
 
   membership::State state() const { return *shared_state(); }
@@ -148,7 +150,10 @@ class CoordinatorHost::Impl {
   void take(const membership::Audit& audit, const PublicKey& author);
   void note(const Message& message);
   void note(const Offer& offer);
-  void keep(uint64_t round, const Bytes& payload);
+  void keep(const UnkeptPayload& payload);
+  void take(const UnkeptPayload& payload);
+  void ask_for_own_chunks();
+  void take(OwnChunks own);
   void carry_out(const std::vector<Verdict>& verdicts);
   std::string courier_of(int member) const;
   void act(const membership::Append& append);
@@ -192,7 +197,7 @@ class CoordinatorHost::Impl {
   std::unique_ptr<transport::Subscription> announcements_;
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
-  StoreCleaner cleaner_{courier_, inbox_};
+  StoreCleaner cleaner_{courier_, inbox_, options_.keeps};
   std::optional<membership::Position> cleaned_;  // as of this record; none: there is news
   StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
   SumMaker sums_{courier_, inbox_, plan_, options_.sums};
@@ -386,17 +391,37 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   if (options_.hooks.check) {
     content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
   }
-  if (options_.keeps) keep(offer.round, *fetched.bytes);
+  if (options_.keeps && content) keep({offer.round, std::make_shared<const Bytes>(*fetched.bytes)});
   cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
   carry_out(filter_.take(offer, content, roster, awake_));
 }
 
 // For when its holder cannot be reached.
-void CoordinatorHost::Impl::keep(uint64_t round, const Bytes& payload) {
-  if (payload.empty()) return;
-  courier_.put(std::make_shared<const Bytes>(payload), transport::Priority::kCatchUp,
-               [](const Result<void>&) {});
-  cleaner_.offered(round, courier_.self(), payload);
+void CoordinatorHost::Impl::keep(const UnkeptPayload& payload) {
+  if (payload.bytes->empty()) return;
+  courier_.put(payload.bytes, transport::Priority::kCatchUp,
+               [inbox = inbox_, payload](const Result<void>& done) {
+                 if (!done) inbox->add(payload);
+               });
+  cleaner_.offered(payload.round, courier_.self(), *payload.bytes);
+}
+
+// It could not be stored. It is tried again as long as its round counts.
+void CoordinatorHost::Impl::take(const UnkeptPayload& payload) {
+  if (payload.round >= coordinator_.state().oldest_countable()) keep(payload);
+}
+
+// What it has in the store besides copies of payloads, of which some may have the same chunks.
+void CoordinatorHost::Impl::ask_for_own_chunks() {
+  courier_.list(courier_.self(), [inbox = inbox_](Result<std::vector<Sha256>> chunks) {
+    inbox->add(OwnChunks{std::move(chunks)});
+  });
+}
+
+void CoordinatorHost::Impl::take(OwnChunks own) {
+  if (!own.chunks) return ask_for_own_chunks();
+  // A list that long may not be whole; then copies are not dropped.
+  if (own.chunks->size() < transport::kMaxListedChunks) cleaner_.never_drop(*own.chunks);
 }
 
 void CoordinatorHost::Impl::take(const ListedMember& listed) {
@@ -476,6 +501,7 @@ membership::State CoordinatorHost::state() const { return impl_->state(); }
 bool CoordinatorHost::leads() const { return impl_->leads(); }
 std::map<int, LatestReport> CoordinatorHost::reports() const { return impl_->reports(); }
 std::vector<int> CoordinatorHost::unfinished() const { return impl_->unfinished(); }
+void CoordinatorHost::protect(std::vector<Sha256> chunks) { impl_->protect(std::move(chunks)); }
 void CoordinatorHost::note_result(const PublicKey& key) { impl_->note_result(key); }
 bool CoordinatorHost::over() const { return impl_->over(); }
 std::optional<uint64_t> CoordinatorHost::final_digest() const { return impl_->final_digest(); }

@@ -70,8 +70,10 @@ struct HostOptions {
   bool standby = false;
   HostHooks hooks = {};
   std::optional<SumRule> sums = std::nullopt;  // that it forms for members (sum_rule)
-  bool keeps = false;                          // stores what members offer under its own name, too
-  bool equal_rows = true;                      // of members, as audits take it (audit_board.h)
+  // Stores what members offer under its own name, too. What is stored under that name before the
+  // host starts is not dropped with these copies, nor is what protect() names.
+  bool keeps = false;
+  bool equal_rows = true;  // of members, as audits take it (audit_board.h)
 };
 
 // A member's latest report, which is not in the ledger.
@@ -117,6 +119,9 @@ class CoordinatorHost {
   // Members of a finished run that have not applied all of it and have not left, except those that
   // have been silent for options.membership.linger_s().
   std::vector<int> unfinished() const;
+  // These chunks, which will be stored under the courier's name, are not dropped. Before that, they
+  // may be dropped as copies of a payload (HostOptions::keeps).
+  void protect(std::vector<Sha256> chunks);
   // The owner of this key has reported the result of the finished run, so it has the final weights,
   // even if it said so only to a coordinator that is gone.
   void note_result(const PublicKey& key);

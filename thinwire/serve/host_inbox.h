@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -65,6 +66,15 @@ struct ListedMember {
   int member;
   Result<std::vector<Sha256>> chunks;
 };
+// The chunks of the coordinator's own that are no copies of payloads.
+struct OwnChunks {
+  Result<std::vector<Sha256>> chunks;
+};
+// A payload of which a copy could not be stored.
+struct UnkeptPayload {
+  uint64_t round;
+  std::shared_ptr<const Bytes> bytes;
+};
 // A contribution to a sum that the host forms (sum_maker.h).
 struct FetchedPart {
   uint64_t job;
@@ -78,7 +88,7 @@ struct StoredSum {
 };
 using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,
                              StreamEnd, RefusedAppend, ListedSnapshot, ListedPayload, CountedStore,
-                             ListedMember, FetchedPart, StoredSum>;
+                             ListedMember, OwnChunks, UnkeptPayload, FetchedPart, StoredSum>;
 
 // Thread-safe.
 class Inbox {

@@ -63,8 +63,18 @@ void StoreCleaner::clean(const membership::State& state) {
   for (StoredChunk& chunk : snapshots_.take(needed_snapshots(state)))
     spent.push_back(std::move(chunk));
   for (const StoredChunk& chunk : spent) {
-    courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
+    if (may_drop(chunk)) courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
   }
+}
+
+bool StoreCleaner::may_drop(const StoredChunk& chunk) const {
+  if (chunk.holder != courier_.self()) return true;
+  return own_ && !own_->contains(chunk.name);
+}
+
+void StoreCleaner::never_drop(const std::vector<Sha256>& chunks) {
+  if (!own_) own_.emplace();
+  own_->insert(chunks.begin(), chunks.end());
 }
 
 bool StoreCleaner::is_complete(const membership::State& state) const {
@@ -105,7 +115,9 @@ void StoreCleaner::list(uint64_t round, const std::string& holder,
   const auto list = transport::list_of(payload);
   if (!list) return payloads_.offered(round, holder, {payload.name});
   ++listing_;
-  courier_.get(*list, {holder}, transport::Priority::kBulk,
+  std::vector<std::string> holders = {holder};
+  if (copies_) holders.push_back(courier_.self());
+  courier_.get(*list, std::move(holders), transport::Priority::kBulk,
                [inbox = inbox_, round, holder, payload](Result<Bytes> bytes) {
                  inbox->add(ListedPayload{round, holder, payload, std::move(bytes)});
                });

@@ -10,6 +10,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,9 +30,10 @@ namespace thinwire::serve {
 // Belongs to the thread that ticks the host.
 class StoreCleaner {
  public:
-  // The courier's answers go to `inbox`, perhaps after this object is destroyed.
-  StoreCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox)
-      : courier_(courier), inbox_(std::move(inbox)) {}
+  // The courier's answers go to `inbox`, perhaps after this object is destroyed. `copies`: payloads
+  // are stored under the courier's own name, too (HostOptions::keeps).
+  StoreCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox, bool copies)
+      : courier_(courier), inbox_(std::move(inbox)), copies_(copies) {}
 
   // A payload that was offered for a round and fetched.
   void offered(uint64_t round, const std::string& holder, Bytes payload);
@@ -39,6 +41,8 @@ class StoreCleaner {
   void read(const membership::Record& record);
   void take(ListedSnapshot listed);
   void take(ListedPayload listed);
+  // These chunks under the courier's own name are not dropped, and from now on its others may be.
+  void never_drop(const std::vector<Sha256>& chunks);
   // Deletes what is no longer needed. `state`: of the ledger, of which every record has been passed
   // to read().
   void clean(const membership::State& state);
@@ -57,6 +61,7 @@ class StoreCleaner {
   };
   using Holding = std::pair<std::string, Sha256>;  // who has a payload, and its name
 
+  bool may_drop(const StoredChunk& chunk) const;
   void forget_old_closings(uint64_t snapshot);
   void place_snapshots(const membership::State& state);
   void place_payloads(const membership::State& state);
@@ -65,6 +70,8 @@ class StoreCleaner {
 
   transport::Courier& courier_;
   const std::shared_ptr<Inbox> inbox_;
+  const bool copies_;
+  std::optional<std::set<Sha256>> own_;  // not to be dropped; none: it is not known
   ChunkUses uses_;
   UnusedPayloads payloads_{uses_};
   UnusedSnapshots snapshots_{uses_};

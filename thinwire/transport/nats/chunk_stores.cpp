@@ -21,6 +21,11 @@ bool is_site(std::string_view text) {
   return !text.empty() && text.size() <= kMaxSite && std::ranges::all_of(text, fits);
 }
 
+std::string in_lower_case(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 auto not_placed(const std::string& why) { return fail(FailureKind::kRefused, why); }
 
 }  // namespace
@@ -65,6 +70,7 @@ void ChunkStores::list(const std::string& holder, Courier::Listed listed) {
        });
 }
 
+// Servers compare tags without regard to case.
 void ChunkStores::place(const std::string& holder, const std::string& site, Courier::Done done) {
   if (!subjects_.sites()) return done(not_placed("the run's servers are not sites"));
   if (!is_site(site)) {
@@ -72,16 +78,23 @@ void ChunkStores::place(const std::string& holder, const std::string& site, Cour
         fmt::format("a site is 1 to {} of A-Z, a-z, 0-9, '.', ':', '-' and '_', got {:?}", kMaxSite,
                     site.substr(0, kMaxSite))));
   }
+  const std::string tag = in_lower_case(site);
   ask_(subjects_.create(subjects_.chunk_store(holder)),
-       chunk_store_request(subjects_, holder, {.site = site}),
-       [this, holder, site, done = std::move(done)](const Result<NatsMessage>& message) {
+       chunk_store_request(subjects_, holder, {.site = tag}),
+       [this, holder, tag, done = std::move(done)](const Result<NatsMessage>& message) {
          const Result<StoreMade> made = parsed(message, parse_made);
          if (!made) return done(tl::unexpected(made.error()));
          if (*made == StoreMade::kMade) return done({});
-         if (*made == StoreMade::kDiffers) return check_place(holder, site, done);
+         if (*made == StoreMade::kDiffers) return check_place(holder, tag, done);
+         if (*made == StoreMade::kNotYet) {
+           return done(fail(FailureKind::kDeadline, "the servers have no leader at the moment"));
+         }
+         if (*made == StoreMade::kOverlaps) {
+           return done(not_placed("the cluster keeps the run's payloads together, without sites"));
+         }
          done(not_placed(fmt::format(
              "no server with room is at the site {}: none that is up has this in its server_tags",
-             site)));
+             tag)));
        });
 }
 
