@@ -124,12 +124,23 @@ TEST(ExpectedLoss, OfSparselocoIsKnownWhereItsPaperTriedIt) {
 TEST(ExpectedLoss, IsUnknownOfCoarseWiresThatNobodyTried) {
   EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=fp4"})).nats);
   EXPECT_TRUE(loss_of(candidate_of("diloco", {"wire=int2", "error_feedback=true"})).nats);
-  EXPECT_FALSE(loss_of(candidate_of("diloco", {"wire=int1", "error_feedback=true"})).nats);
   EXPECT_FALSE(loss_of(candidate_of("diloco", {"wire=int2"})).nats);
   EXPECT_TRUE(loss_of(candidate_of("allreduce", {"wire=fp32"})).nats);
   const ExpectedLoss gradients = loss_of(candidate_of("allreduce", {"wire=fp4"}));
   EXPECT_FALSE(gradients.nats);
   EXPECT_EQ(gradients.basis, "no run or paper has gradients in fp4");
+}
+
+TEST(ExpectedLoss, OneBitIsAtMostAsManyStepsFromTheNextExchangeAsInItsRuns) {
+  const ExpectedLoss dense = loss_of(candidate_of("diloco", {"sync_every=64"}));
+  const ExpectedLoss one =
+      loss_of(candidate_of("diloco", {"sync_every=64", "wire=int1", "error_feedback=true"}));
+  EXPECT_DOUBLE_EQ(*one.nats, *dense.nats + 0.04);
+  EXPECT_THAT(one.basis, HasSubstr("+ 0.04 in one bit"));
+  const ExpectedLoss longer =
+      loss_of(candidate_of("diloco", {"sync_every=65", "wire=int1", "error_feedback=true"}));
+  EXPECT_FALSE(longer.nats);
+  EXPECT_EQ(longer.basis, "no run in one bit has more than 64 steps between exchanges");
 }
 
 TEST(ExpectedLoss, IsUnknownBeyondTheStepsOfTheLaw) {

@@ -23,7 +23,8 @@ struct Variation {
 };
 
 // Pseudo-gradients of many steps lose nothing in fp4 (arXiv 2501.18512), nor in two bits with error
-// feedback (bench/results/2026-11-21-outer-loss.md); nobody has shown this for gradients.
+// feedback (bench/results/2026-11-21-outer-loss.md), and little in one
+// (bench/results/2026-11-28-one-bit-muon.md); nobody has shown this for gradients.
 const std::vector<Variation>& variations() {
   static const std::vector<Variation> all = {
       {"overlap", {"0", "1", "none", "inner", "eager"}},
@@ -32,7 +33,7 @@ const std::vector<Variation>& variations() {
       {"sync_every", {"32", "128", "512"}},
       {"local_steps", {"32", "128", "512"}},
       {"wire", {"fp4"}, true},
-      {"wire", {"int2"}, true, "", "error_feedback", "true"}};
+      {"wire", {"int2", "int1"}, true, "", "error_feedback", "true"}};
   return all;
 }
 

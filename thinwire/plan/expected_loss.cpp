@@ -36,6 +36,12 @@ constexpr double kMinSparseParameters = 128e6;
 constexpr double kMinSparseShare = 0.01;
 constexpr int64_t kMaxSparseSteps = 250;
 
+// One bit with error feedback, beside fp32 with as many steps between exchanges: level after 10 000
+// steps of a model of 0.2 M parameters, and so far behind after 41 000
+// (bench/results/2026-11-28-one-bit-muon.md).
+constexpr double kOneBitLoss = 0.04;
+constexpr int64_t kMaxOneBitSteps = 64;
+
 constexpr double kMinDecay = 0.99;  // of DisTrO's runs
 constexpr double kMaxDecay = 0.999;
 // Of its runs with update = muon.
@@ -152,10 +158,15 @@ ExpectedLoss of_diloco(const method::DilocoOptions& options, int64_t sync_every,
   if (options.wire == WireType::kInt2 && !options.error_feedback) {
     return unknown("no run has two bits without error_feedback");
   }
-  if (options.wire == WireType::kInt1) {
-    return unknown("one bit has been tried on models below 1 M parameters only");
+  if (options.wire != WireType::kInt1) return of_local_sgd(sync_every, model, own);
+  if (sync_every > kMaxOneBitSteps) {
+    return unknown(
+        fmt::format("no run in one bit has more than {} steps between exchanges", kMaxOneBitSteps));
   }
-  return of_local_sgd(sync_every, model, own);
+  ExpectedLoss loss = of_local_sgd(sync_every, model, own);
+  *loss.nats += kOneBitLoss;
+  loss.basis += fmt::format(" + {:.2f} in one bit", kOneBitLoss);
+  return loss;
 }
 
 // Why updates that arrive late have a price that no run or paper knows; empty if it is known.
