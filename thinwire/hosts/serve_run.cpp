@@ -261,10 +261,7 @@ void Service::start_requests() {
 // Payloads may have the same chunks, whose copies are dropped.
 void Service::protect(const std::shared_ptr<const Bytes>& file) {
   if (!servers_->entrance().sites) return;
-  const transport::BlobChunks blob(file);
-  std::vector<Sha256> names;
-  for (const transport::Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
-  host_->protect(std::move(names));
+  host_->protect(transport::BlobChunks(file).names());
 }
 
 // Of those that send a join request; also called by the host's thread.

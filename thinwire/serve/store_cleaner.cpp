@@ -24,10 +24,8 @@ std::set<uint64_t> needed_snapshots(const membership::State& state) {
 void StoreCleaner::offered(uint64_t round, const std::string& holder, Bytes payload) {
   if (payload.empty()) return;  // all empty payloads are one chunk
   const transport::BlobChunks blob(std::make_shared<const Bytes>(std::move(payload)));
-  std::vector<Sha256> names;
-  for (const transport::Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
   payloads_known_[round].emplace(holder, blob.id().name);
-  payloads_.offered(round, holder, names);
+  payloads_.offered(round, holder, blob.names());
 }
 
 void StoreCleaner::read(const membership::Record& record) {

@@ -41,6 +41,13 @@ void BlobChunks::cut(std::span<const uint8_t> bytes) {
   cut(*names_.back());
 }
 
+std::vector<Sha256> BlobChunks::names() const {
+  std::vector<Sha256> names;
+  names.reserve(chunks_.size());
+  for (const Chunk& chunk : chunks_) names.push_back(chunk.name);
+  return names;
+}
+
 BlobId blob_id(std::span<const uint8_t> bytes) {
   Bytes names;
   for (size_t i = 0; i < chunks_of(bytes.size()); ++i) {

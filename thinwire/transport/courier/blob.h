@@ -41,6 +41,7 @@ class BlobChunks {
   const BlobId& id() const { return id_; }
   // The chunks are views into memory that this object holds.
   const std::vector<Chunk>& chunks() const { return chunks_; }
+  std::vector<Sha256> names() const;  // of the chunks, in the same order
 
  private:
   void cut(std::span<const uint8_t> bytes);
