@@ -48,6 +48,7 @@ std::vector<Way> ways() {
   add("diloco", "delayed", {"sync_every=6", "overlap=delayed"});
   add("diloco", "eager", {"sync_every=6", "overlap=eager"});
   add("diloco", "eager_far", {"sync_every=5", "overlap=eager", "depth=2"});
+  add("diloco", "eager_after", {"sync_every=5", "overlap=eager", "overlap_after=2"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=6", "overlap=none"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=6", "overlap_steps=2"});
   add("streaming", "eager", {"fragment_layers=1", "sync_every=6", "overlap=eager"});

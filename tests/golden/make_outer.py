@@ -49,7 +49,7 @@ HERE = Path(__file__).resolve().parent
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds; traces without quantisation need none.
 SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
-    "eager_feedback": 8, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
+    "eager_feedback": 8, "eager_feedback_after": 91, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
     "streaming_eager_feedback": 99, "muon_int2": 18,
     "int1": 36, "int1_feedback": 72, "int1_weights": 40, "int2_weights": 23, "slices_inner": 69, "slices_weights": 1,
     "members_weights": 43, "two_stage_weights": 49,

@@ -1,5 +1,7 @@
 """Checks of outer_reference.py and wire_reference.py: brute force, PyTorch, the paper's own form, twin runs."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -131,6 +133,22 @@ def check_eager(depth, weights):
     assert len(deltas) == 5
 
 
+def check_overlap_after():
+    """A run that waits and turns to an overlap after two outer steps, as one that has not sent anything yet."""
+    for section in ({"overlap": "eager", "depth": 2}, {"overlap": "delayed"}, {"overlap": "inner", "overlap_steps": 2}):
+        turned, lrs = custom(24, fragment_layers=3), learning_rates(24)
+        for lr in lrs[:8]:
+            turned.step(lr)
+        turned.opt = replace(turned.opt, **section)
+        turned.sent = [[[] for _ in parts] for parts in turned.sent]
+        turned.settled = [0 for _ in turned.settled]
+        for lr in lrs[8:]:
+            turned.step(lr)
+        after = finished(custom(24, fragment_layers=3, overlap_after=2, **section))
+        assert np.array_equal(turned.theta_c, after)
+        assert not np.array_equal(after, finished(custom(24, fragment_layers=3, **section)))
+
+
 def check_schedule():
     """Each fragment once in H steps, evenly staggered; every tensor in exactly one fragment."""
     run = custom(steps=27, sync_every=6, fragment_layers=2)
@@ -153,4 +171,5 @@ def check_all():
     check_errors_in_weights()
     check_eager(1, UNEQUAL)
     check_eager(2, EQUAL)
+    check_overlap_after()
     check_schedule()

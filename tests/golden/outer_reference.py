@@ -32,6 +32,9 @@ streaming there is one fragment.
       eager      at the sending of outer step t, R of outer step t - depth is applied (t <= depth: none); then with q^t
                  = Q(c_m) of step t, absent ones 0, and D = q^t - q^(t-depth): the outer step once more on D, which
                  moves e_m with a momentum u_m of its own; theta_m = theta_c + e_m
+    overlap_after
+                 The first so many sends of each fragment are as with `none`, whatever `overlap` says; those after them as
+                 if the run began there, but for theta_c and v. So `eager` has e_m = u_m = 0 and q = 0 before.
     schedule     after c steps (from 1), fragment p of P is sent when c % H == ((p+1)*H // P) % H
     last step    The fragments that are not due are sent too: with `inner`, what is in flight of them is applied early, in
                  the usual way, before that. Then everything in flight is applied in order, one outer step each;
@@ -98,6 +101,7 @@ class Options:
     overlap_steps: int = 1         # inner
     mix: float = 0.5               # inner
     depth: int = 1                 # eager
+    overlap_after: int = 0         # sends of a fragment
     fragment_layers: int = 0       # 0: one fragment
     slices: int = 0                # 0: none
     chunk: int = 0                 # sparseloco; 0: dense
@@ -201,6 +205,7 @@ class Run:
         self.sent = [[[] for _ in self.places] for _ in workers]   # q^1, q^2, ... of a worker and fragment
         self.sums = [[] for _ in self.places]                      # R^1, R^2, ... of a fragment
         self.applied = [0 for _ in self.places]                    # how many of them
+        self.settled = [0 for _ in self.places]                    # how many sends came before the overlap
         self.sent_at = [[] for _ in self.places]
         self.done, self.margins, self.norms = 0, Margins(), []
         self.entered = [0 if w else None for w in self.weights]    # after so many steps; None: away
@@ -374,7 +379,7 @@ class Run:
         """Eager: the own part is ahead of the consensus."""
         place, depth = self.places[p], self.opt.depth
         for m, sent in enumerate(self.sent):
-            q, u = sent[p], self.u[m][place]
+            q, u = sent[p][self.settled[p]:], self.u[m][place]
             self.e[m][place] -= self.direction(u, q[-1] - q[-1 - depth] if len(q) > depth else q[-1])
             self.u[m][place] = u
             self.theta[m][place] = self.theta_c[place] + self.e[m][place]
@@ -390,9 +395,11 @@ class Run:
     def outer_step(self, p):
         """Sends a fragment, and applies the sums that its overlap says are due."""
         self.send(p)
-        if self.opt.overlap == "inner" and self.opt.overlap_steps == 0:
+        waits = self.opt.overlap == "none" or len(self.sums[p]) <= self.opt.overlap_after
+        if self.opt.overlap == "inner" and self.opt.overlap_steps == 0 and not waits:
             self.arrive(p)
-        if self.opt.overlap == "none":
+        if waits:
+            self.settled[p] = len(self.sums[p])
             self.apply(p)
             self.take_global(p)
             if self.opt.error_feedback and self.opt.error_in == "weights":

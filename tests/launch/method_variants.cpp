@@ -23,6 +23,8 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("diloco", "eager", {"sync_every=3", "overlap=eager"});
   add("diloco", "eager_far",
       {"sync_every=2", "overlap=eager", "depth=2", "outer=sgd", "wire=fp8", "error_feedback=true"});
+  add("diloco", "eager_after",
+      {"sync_every=2", "overlap=eager", "depth=2", "overlap_after=2", "error_feedback=true"});
   add("diloco", "int2", {"sync_every=4", "wire=int2", "error_feedback=true"});
   add("diloco", "int1_weights",
       {"sync_every=4", "wire=int1", "error_feedback=true", "error_in=weights", "outer=sgd",
@@ -40,6 +42,8 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("sparseloco", "small_chunks",
       {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
+  add("streaming", "inner_after",
+      {"fragment_layers=1", "sync_every=5", "overlap_steps=1", "overlap_after=1"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=5", "overlap=none", "wire=bf16"});
   add("streaming", "slices",
       {"slices=6", "sync_every=6", "overlap=none", "wire=int1", "error_feedback=true",

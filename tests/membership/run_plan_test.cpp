@@ -56,6 +56,10 @@ TEST(RecipePlan, KeepsAsManyRoundsOpenAsAreInFlight) {
       overlap({diloco, "diloco.sync_every=5", "diloco.overlap=inner", "diloco.overlap_steps=2"}),
       1u);
   EXPECT_EQ(overlap({diloco, "diloco.sync_every=2", "diloco.overlap=eager", "diloco.depth=2"}), 2u);
+  EXPECT_EQ(overlap({diloco, "diloco.sync_every=5", "diloco.overlap=eager",
+                     "diloco.overlap_after=2", "train.steps=10"}),
+            0u)
+      << "no send may be in flight";
 }
 
 TEST(RecipePlan, CutsRoundsWhereFragmentsAreSent) {

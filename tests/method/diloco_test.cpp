@@ -15,6 +15,7 @@ namespace thinwire::method {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -56,6 +57,9 @@ TEST(DiLoCo, ContradictionsAreErrorsThatSayWhy) {
               HasSubstr("[diloco] mix = 0.2 needs overlap = \"inner\", got \"eager\""));
   EXPECT_THAT(refusal("local_sgd", {"overlap=delayed", "depth=2"}),
               HasSubstr("[local_sgd] depth = 2 needs overlap = \"eager\", got \"delayed\""));
+  EXPECT_THAT(refusal("diloco", {"overlap_after=5"}),
+              HasSubstr("[diloco] overlap_after = 5 needs overlap = \"inner\", \"delayed\" or "
+                        "\"eager\", got \"none\""));
   EXPECT_THAT(refusal("diloco", {"overlap=inner", "overlap_steps=100"}),
               HasSubstr("overlap_steps must be < sync_every / fragments = 100 / 1, got 100"));
   EXPECT_THAT(refusal("diloco", {"wire=fp32", "error_feedback=true"}),
@@ -132,6 +136,30 @@ TEST(DiLoCoTraffic, IsTheAllReducesOverTheStepsBetween) {
   EXPECT_DOUBLE_EQ(diloco.sent_bytes * 100, allreduce.sent_bytes);
   EXPECT_DOUBLE_EQ(diloco.round_trips * 100, allreduce.round_trips);
   EXPECT_TRUE(diloco.exact);
+}
+
+// Steps completed when the sums are waited for that open after each step of a run of 12 steps.
+std::vector<int64_t> due_of(const std::vector<std::string>& fields) {
+  std::vector<std::string> all = {"sync.method=diloco", "train.steps=12", "diloco.sync_every=2"};
+  for (const std::string& field : fields) all.push_back("diloco." + field);
+  const config::Recipe recipe = recipe_with(all);
+  const auto tensors = method::tensors_of(recipe);
+  std::vector<int64_t> due;
+  for (int64_t step = 0; step < 12; ++step) {
+    for (const Operation& opened :
+         find_method("diloco").operations(recipe, tensors, step, RunKind::kJob)) {
+      due.push_back(opened.due);
+    }
+  }
+  return due;
+}
+
+TEST(DiLoCoOperations, AreWaitedForAtOnceUntilTheOverlapBegins) {
+  EXPECT_THAT(due_of({"overlap=eager", "depth=2"}), ElementsAre(6, 8, 10, 12, 12, 12));
+  EXPECT_THAT(due_of({"overlap=eager", "depth=2", "overlap_after=2"}),
+              ElementsAre(2, 4, 10, 12, 12, 12));
+  EXPECT_THAT(due_of({"overlap=inner", "overlap_after=3"}), ElementsAre(2, 4, 6, 9, 11, 12));
+  EXPECT_THAT(due_of({"overlap=delayed", "overlap_after=100"}), ElementsAre(2, 4, 6, 8, 10, 12));
 }
 
 TEST(Clusters, AreConsecutiveAndAsEvenAsCanBe) {

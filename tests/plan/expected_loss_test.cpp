@@ -169,6 +169,10 @@ TEST(ExpectedLoss, OfLateUpdatesIsKnownWhereRunsOrThePaperHadThem) {
   const ExpectedLoss rare = late("eager", 2, "sync_every=300", 1e9);
   EXPECT_FALSE(rare.nats);
   EXPECT_EQ(rare.basis, "the paper of eager updates has at most 100 steps");
+  EXPECT_TRUE(late("eager", 8, "overlap_after=100", 500e6).nats);
+  const ExpectedLoss later = late("delayed", 8, "overlap_after=100", 500e6);
+  EXPECT_FALSE(later.nats);
+  EXPECT_EQ(later.basis, "no run has delayed updates with overlap_after = 100");
 }
 
 TEST(ExpectedLoss, IsKnownFromOwnRunsOfTheMethod) {

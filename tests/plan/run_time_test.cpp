@@ -54,6 +54,19 @@ TEST(RunSeconds, DelayIsHiddenByASecondOuterStep) {
   EXPECT_NEAR(seconds(12), 24 + 8, 1e-6);
 }
 
+TEST(RunSeconds, WaitsAtFirstWhereOverlapBeginsLater) {
+  const std::vector<Member> members = {group(2)};
+  const auto seconds = [&](int64_t overlap_after) {
+    RunSchedule schedule = schedule_of(2, 24, 6, 6, {{300, 300}});
+    schedule.overlap_after = overlap_after;
+    return run_seconds(schedule, members, std::vector<double>{1});
+  };
+  EXPECT_DOUBLE_EQ(seconds(0), 24 + 3);
+  EXPECT_DOUBLE_EQ(seconds(1), 24 + 3 + 3);
+  EXPECT_DOUBLE_EQ(seconds(4), 24 + 4 * 3);
+  EXPECT_DOUBLE_EQ(seconds(1'000'000'000), 24 + 4 * 3) << "the run ends before";
+}
+
 TEST(RunSeconds, LongRunsGoOnAsTheyBegan) {
   // A wait of 1 s a round; the last exchange is sent when the one before it is there.
   EXPECT_NEAR(two_members(100'003, 6, 2), 100'002 + 16'666 + 3 + 3, 1e-6);

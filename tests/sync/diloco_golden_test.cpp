@@ -176,7 +176,8 @@ INSTANTIATE_TEST_SUITE_P(
                     "speeds", "speeds_eager", "members", "members_inner", "members_eager",
                     "members_muon", "members_streaming", "members_streaming_eager",
                     "members_sparseloco", "norm_clipping", "trimmed_mean", "majority_vote",
-                    "sparseloco_trimmed"),
+                    "sparseloco_trimmed", "delayed_after", "eager_after", "eager_feedback_after",
+                    "streaming_inner_after", "streaming_eager_after", "members_eager_after"),
     [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {

@@ -62,6 +62,10 @@ void check_overlap(std::string_view table, const DilocoOptions& options, int64_t
                       options.mix, overlap));
   require(table, options.eager() || options.depth == defaults.depth,
           fmt::format("depth = {} needs overlap = \"eager\", got \"{}\"", options.depth, overlap));
+  require(table, options.overlap != Overlap::kNone || options.overlap_after == 0,
+          fmt::format("overlap_after = {} needs overlap = \"inner\", \"delayed\" or \"eager\", got "
+                      "\"none\"",
+                      options.overlap_after));
   require(table, !inner || options.overlap_steps * fragments < options.sync_every,
           fmt::format("overlap_steps must be < sync_every / fragments = {} / {}, got {}: a sum "
                       "must arrive before the next fragment is sent",
@@ -136,6 +140,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   traffic.received_bytes += run.received_bytes / steps;
   traffic.round_trips += run.round_trips / steps;
   traffic.overlap_steps = steps_in_flight(options);
+  traffic.overlap_after = options.overlap_after;
   // Inactive workers send nothing.
   traffic.exact = traffic.exact && recipe.sync.absent.empty();
   traffic.pieces = std::move(pieces);
@@ -146,6 +151,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
 int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule& schedule,
                   int64_t fragment, int64_t number) {
   const int64_t sent = schedule.sent_after(fragment, number);
+  if (!options.overlaps(number)) return sent;
   if (options.overlap == Overlap::kInner) {
     return std::min(sent + options.overlap_steps, schedule.steps);
   }
@@ -293,6 +299,9 @@ void DilocoOptions::describe(config::Fields& fields) {
                 "the new shared ones; 0 takes the shared weights as they are.");
   fields.integer("depth", depth, "outer steps", 1, 2,
                  "With overlap = eager: number of outer steps that sums may be in flight.");
+  fields.integer("overlap_after", overlap_after, "outer steps", 0, 1'000'000'000,
+                 "Number of outer steps at the start of the run that do not overlap: workers wait "
+                 "for their sums.");
 }
 
 int64_t DilocoOptions::in_flight() const {

@@ -62,6 +62,7 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   int64_t overlap_steps = 1;  // tau
   double mix = 0.5;           // alpha
   int64_t depth = 1;          // d
+  int64_t overlap_after = 0;  // outer steps
   void describe(config::Fields& fields) override;
 
   bool has_momentum() const {
@@ -74,6 +75,10 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   // encoded. One bit could not hold a sum, and what a sum loses nobody's weights keep.
   bool gathers() const { return !holds_sums(wire) || keeps_error_in_weights(); }
   FragmentRule fragments() const { return {fragment_layers, slices}; }
+  // Whether the sum of a fragment's `number`-th send, from 1, may be in flight while workers train.
+  bool overlaps(int64_t number) const {
+    return overlap != Overlap::kNone && number > overlap_after;
+  }
   // Largest number of a fragment's sums in flight between two of its sends.
   int64_t in_flight() const;
   // Number of buffers of the model's size for pseudo-gradients; 0 if none stay in flight.

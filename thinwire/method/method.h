@@ -47,6 +47,7 @@ struct Traffic {
   double round_trips = 1;     // dependent exchanges
   bool exact = true;
   double overlap_steps = 0;        // steps that an exchange may be in flight; not a mean
+  int64_t overlap_after = 0;       // rounds at the start of the run that are waited for at once
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
 };
 

@@ -226,6 +226,7 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
   }
   method::Overlap overlap = method::Overlap::kNone;
   int64_t depth = 1;
+  int64_t after = 0;
   if (const auto& simulated = candidate.simulated) {
     const bool late = simulated->overlap_steps >= sync_every && sync_every > 1;
     if (late) overlap = method::Overlap::kEager;
@@ -233,10 +234,14 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
                  &candidate.recipe.section(candidate.method))) {
     overlap = options->overlap;
     depth = options->depth;
+    after = options->overlap_after;
   }
   const double late = late_loss(overlap, depth, model.parameters);
   if (!loss.nats || late == 0) return loss;
   std::string unlike = unlike_late_runs(overlap, candidate.recipe, sync_every, model.parameters);
+  if (overlap == method::Overlap::kDelayed && after > 0) {
+    unlike = fmt::format("no run has delayed updates with overlap_after = {}", after);
+  }
   if (!unlike.empty()) return unknown(std::move(unlike));
   *loss.nats += late;
   loss.basis += fmt::format(" + {}", name_of(overlap));

@@ -72,6 +72,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
   schedule.steps = recipe.train.steps;
   schedule.every = method.sync_every(recipe);
   schedule.overlap_steps = std::llround(traffic.overlap_steps);
+  schedule.overlap_after = traffic.overlap_after;
   schedule.pieces = traffic.pieces;
   schedule.parts = parts_of(method, recipe, model, hosts);
   if (schedule.pieces.empty()) {

@@ -325,10 +325,9 @@ class RunSimulator {
   std::vector<std::deque<std::vector<double>>> inside_in_flight_;
 };
 
-}  // namespace
-
-double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
-                   std::span<const double> compute) {
+// Of a run whose rounds are all alike.
+double even_seconds(const RunSchedule& schedule, std::span<const Member> members,
+                    std::span<const double> compute) {
   const auto seconds_of = [&](int64_t steps) {
     return RunSimulator(schedule, steps, members, compute).play();
   };
@@ -339,6 +338,23 @@ double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
   constexpr int64_t kSettled = kSimulatedRounds - kSettlingRounds;
   const double settled = seconds - seconds_of(played - kSettled * schedule.every);
   return seconds + settled / kSettled * static_cast<double>(rounds - kSimulatedRounds);
+}
+
+}  // namespace
+
+double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
+                   std::span<const double> compute) {
+  RunSchedule part = schedule;
+  part.steps = std::min(schedule.overlap_after * schedule.every, schedule.steps);
+  double seconds = 0;
+  if (part.steps > 0) {
+    part.overlap_steps = 0;
+    seconds += even_seconds(part, members, compute);
+  }
+  part.steps = schedule.steps - part.steps;
+  part.overlap_steps = schedule.overlap_steps;
+  if (part.steps > 0) seconds += even_seconds(part, members, compute);
+  return seconds;
 }
 
 }  // namespace thinwire::plan

@@ -18,6 +18,8 @@ struct RunSchedule {
   int64_t steps = 1;
   int64_t every = 1;          // steps between two sends of a piece
   int64_t overlap_steps = 0;  // steps after which a piece is waited for; all are at the end
+  int64_t overlap_after =
+      0;  // sends of a piece at the start of the run that are waited for at once
   std::vector<method::Piece> pieces;
   method::Clusters clusters;          // consecutive members; as many clusters as members: none
   method::StepParts parts;            // of the only piece, which is sent in every step

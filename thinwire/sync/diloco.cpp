@@ -27,7 +27,7 @@ struct InFlight {
 struct FragmentState {
   DilocoFragment place;
   int64_t sent = 0;
-  int64_t settled = 0;             // sends whose sums were applied at an earlier end of the run
+  int64_t settled = 0;             // sends whose sums had all been applied when training went on
   std::deque<InFlight> in_flight;  // oldest first
 };
 
@@ -64,8 +64,9 @@ class Diloco final : public LocalUpdateStrategy {
     for (size_t f = 0; f < fragments_.size(); ++f) {
       FragmentState& fragment = fragments_[f];
       fragment.sent = schedule_.sent(static_cast<int64_t>(f), completed);
-      fragment.settled =
+      const int64_t at_its_end =
           schedule_.sent(static_cast<int64_t>(f), static_cast<int64_t>(from.ended_at));
+      fragment.settled = std::max(at_its_end, std::min(fragment.sent, options_.overlap_after));
       if (completed == schedule_.steps) continue;
       const int64_t oldest =
           std::max(fragment.settled + 1, fragment.sent - options_.in_flight() + 1);
@@ -182,13 +183,17 @@ class Diloco final : public LocalUpdateStrategy {
   // After a send: applies what must not stay in flight, and sets the weights with which training
   // continues.
   Result<void> continue_from(FragmentState& fragment, const Round& round, StepReport& report) {
-    const int64_t left = round.last ? 0 : options_.in_flight();
+    const bool settles = round.last || !options_.overlaps(fragment.sent);
+    const int64_t left = settles ? 0 : options_.in_flight();
     auto done = collect(fragment, static_cast<size_t>(left), report);
     if (!done) return done;
-    if (round.last) step_.settle(fragment.place);
+    if (settles) {
+      step_.settle(fragment.place);
+      fragment.settled = fragment.sent;
+    }
     if (!round.last && turns(round)) {
       step_.turn(fragment.place);
-    } else if (round.last || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
+    } else if (settles || options_.overlap != method::Overlap::kInner || own(round).inactive()) {
       step_.follow(fragment.place);
     } else if (left == 0) {
       step_.blend(fragment.place);
