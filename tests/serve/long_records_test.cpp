@@ -96,6 +96,21 @@ TEST_F(LongRecords, AreWrittenInPartsAndReadAsOne) {
   EXPECT_EQ(host_->state().next_round, 2u) << "its successor reads the same";
 }
 
+// A part takes longer than the coordinator waits before it decides again.
+TEST_F(LongRecords, AreNotSentAgainWhileTheyAreOnTheirWay) {
+  courier_.reset();
+  courier_ = network_.connect(name_of(*signer_), {.up_bit_s = 5e5});
+  come_to_the_first_round();
+  const double begun = now_;
+  while (host_->state().next_round == 0 && now_ < begun + 60) wait(0.5);
+  ASSERT_EQ(stream_.size() - before_, kParts);
+  EXPECT_GT(now_ - begun, 4 * options_.membership.retry_s());
+  bool stored = false;
+  courier_->append("other", 0, Bytes(1000), [&](const Result<uint64_t>&) { stored = true; });
+  wait(1);
+  EXPECT_TRUE(stored) << "the link is free";
+}
+
 TEST_F(LongRecords, AreCompletedAfterAnOutage) {
   tear();
   wait(1);

@@ -111,6 +111,34 @@ TEST_F(HostThatSums, AnotherCoordinatorFormsTheLastOnesAgain) {
   EXPECT_EQ(sums_[0], sums_[1]);
 }
 
+// Their holders may be behind thin lines, or gone.
+TEST_F(HostThatSums, TakesItsOwnCopiesOfContributions) {
+  options_.keeps = true;
+  begin(9);
+  for (int member = 0; member < 2; ++member) offer(member, 0, values_of(member, 0));
+  wait(1);
+  for (int member = 0; member < 2; ++member) {
+    const Sha256 chunk = transport::blob_id(values_of(member, 0)).name;
+    courier_->drop(chunk, members_[static_cast<size_t>(member)].courier->self(),
+                   [](const Result<void>& done) { EXPECT_TRUE(done); });
+  }
+  offer(2, 0, values_of(2, 0));
+  wait(1);
+  ASSERT_EQ(sums_.size(), 1u);
+  EXPECT_EQ(fetched(sums_[0]), std::vector<float>(16, 1 + 2 + 3));
+}
+
+TEST_F(HostThatSums, TakesContributionsFromTheirHoldersWhereItHasNoCopies) {
+  begin(9);
+  close(0);
+  options_.keeps = true;
+  start(9);
+  wait(1);
+  report_all();
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[0], sums_[1]);
+}
+
 TEST_F(HostThatSums, WithoutARuleThereAreNone) {
   options_.sums.reset();
   begin(9);

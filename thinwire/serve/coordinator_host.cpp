@@ -19,6 +19,7 @@
 #include "thinwire/serve/host_inbox.h"
 #include "thinwire/serve/latest_reports.h"
 #include "thinwire/serve/ledger_reading.h"
+#include "thinwire/serve/payload_copies.h"
 #include "thinwire/serve/payload_filter.h"
 #include "thinwire/serve/record_notifier.h"
 #include "thinwire/serve/store_cleaner.h"
@@ -79,7 +80,7 @@ class CoordinatorHost::Impl {
                                         }
                                       })) {
     reading_.begin();
-    if (options_.keeps) ask_for_own_chunks();
+    if (options_.keeps) copies_.begin();
   }
 
   void tick(double now);
@@ -150,10 +151,8 @@ class CoordinatorHost::Impl {
   void take(const membership::Audit& audit, const PublicKey& author);
   void note(const Message& message);
   void note(const Offer& offer);
-  void keep(const UnkeptPayload& payload);
-  void take(const UnkeptPayload& payload);
-  void ask_for_own_chunks();
-  void take(OwnChunks own);
+  void take(const UnkeptPayload& payload) { copies_.take(payload, coordinator_.state()); }
+  void take(OwnChunks own) { copies_.take(std::move(own)); }
   void carry_out(const std::vector<Verdict>& verdicts);
   std::string courier_of(int member) const;
   void act(const membership::Append& append);
@@ -198,9 +197,10 @@ class CoordinatorHost::Impl {
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
   StoreCleaner cleaner_{courier_, inbox_, options_.keeps};
+  PayloadCopies copies_{courier_, inbox_, cleaner_};
   std::optional<membership::Position> cleaned_;  // as of this record; none: there is news
   StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
-  SumMaker sums_{courier_, inbox_, plan_, options_.sums};
+  SumMaker sums_{courier_, inbox_, plan_, options_.sums, options_.keeps};
 };
 
 void CoordinatorHost::Impl::tick(double now) {
@@ -391,37 +391,11 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   if (options_.hooks.check) {
     content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
   }
-  if (options_.keeps && content) keep({offer.round, std::make_shared<const Bytes>(*fetched.bytes)});
+  if (options_.keeps && content) {
+    copies_.keep({offer.round, std::make_shared<const Bytes>(*fetched.bytes)});
+  }
   cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
   carry_out(filter_.take(offer, content, roster, awake_));
-}
-
-// For when its holder cannot be reached.
-void CoordinatorHost::Impl::keep(const UnkeptPayload& payload) {
-  if (payload.bytes->empty()) return;
-  courier_.put(payload.bytes, transport::Priority::kCatchUp,
-               [inbox = inbox_, payload](const Result<void>& done) {
-                 if (!done) inbox->add(payload);
-               });
-  cleaner_.offered(payload.round, courier_.self(), *payload.bytes);
-}
-
-// It could not be stored. It is tried again as long as its round counts.
-void CoordinatorHost::Impl::take(const UnkeptPayload& payload) {
-  if (payload.round >= coordinator_.state().oldest_countable()) keep(payload);
-}
-
-// What it has in the store besides copies of payloads, of which some may have the same chunks.
-void CoordinatorHost::Impl::ask_for_own_chunks() {
-  courier_.list(courier_.self(), [inbox = inbox_](Result<std::vector<Sha256>> chunks) {
-    inbox->add(OwnChunks{std::move(chunks)});
-  });
-}
-
-void CoordinatorHost::Impl::take(OwnChunks own) {
-  if (!own.chunks) return ask_for_own_chunks();
-  // A list that long may not be whole; then copies are not dropped.
-  if (own.chunks->size() < transport::kMaxListedChunks) cleaner_.never_drop(*own.chunks);
 }
 
 void CoordinatorHost::Impl::take(const ListedMember& listed) {

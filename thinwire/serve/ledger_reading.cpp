@@ -28,6 +28,7 @@ void LedgerReading::follow_connection(std::vector<membership::Input>& inputs) {
   if (connected) return ask_for_end();
   reported_ = false;
   end_.reset();
+  long_record_ = {};
   inputs.emplace_back(membership::StoreDisconnected{});
 }
 
@@ -70,13 +71,23 @@ void LedgerReading::report_if_read(std::vector<membership::Input>& inputs) {
 // whenever it is sent, so of a repeated one the later copy is refused.
 void LedgerReading::append(const Bytes& record) {
   const std::vector<Bytes> messages = membership::messages_of(record);
+  const Sha256 name = membership::record_hash(record);
+  const auto unanswered = std::make_shared<std::atomic<size_t>>(0);
+  if (messages.size() > 1) {
+    if (name == long_record_ && *unanswered_ > 0) return;
+    long_record_ = name;
+    unanswered_ = unanswered;
+  }
   uint64_t last = last_;
-  for (size_t i = joiner_.held(membership::record_hash(record)); i < messages.size(); ++i) {
-    courier_.append(kLedgerStream, last++, messages[i],
-                    [inbox = inbox_, reading = reading_](const Result<uint64_t>& appended) {
-                      if (appended || appended.error().kind != FailureKind::kStaleRound) return;
-                      inbox->add(RefusedAppend{reading});
-                    });
+  for (size_t i = joiner_.held(name); i < messages.size(); ++i) {
+    ++*unanswered;
+    courier_.append(
+        kLedgerStream, last++, messages[i],
+        [inbox = inbox_, reading = reading_, unanswered](const Result<uint64_t>& appended) {
+          --*unanswered;
+          if (appended || appended.error().kind != FailureKind::kStaleRound) return;
+          inbox->add(RefusedAppend{reading});
+        });
   }
 }
 

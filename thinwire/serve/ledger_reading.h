@@ -5,6 +5,8 @@
 // then reports the store's last record, after which the coordinator restores those it has.
 #pragma once
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -44,7 +46,8 @@ class LedgerReading {
   // Takes what was read from the stream; returns a record that is whole with it.
   std::optional<Bytes> join(Bytes message) { return joiner_.take(std::move(message)); }
 
-  // Appends a record after the last one read, or what is missing of it if it was begun there.
+  // Appends a record after the last one read, or what is missing of it if it was begun there;
+  // nothing while parts of it are on their way over the same connection.
   void append(const Bytes& record);
   void take(const RefusedAppend& refused);
 
@@ -60,6 +63,9 @@ class LedgerReading {
   uint64_t last_ = 0;
   uint64_t last_record_ = 0;  // the newest record of this reading
   membership::RecordJoiner joiner_;
+  // The record of several parts that was appended last, and how many of them are not answered yet.
+  Sha256 long_record_;
+  std::shared_ptr<std::atomic<size_t>> unanswered_ = std::make_shared<std::atomic<size_t>>(0);
   std::optional<uint64_t> end_;  // of the stream; read up to here, the store counts as connected
   std::unique_ptr<transport::Subscription> ledger_;
 };

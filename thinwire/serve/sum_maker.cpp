@@ -78,25 +78,39 @@ void SumMaker::start(const Waiting& waiting, const membership::State& state) {
                             factor,
                             {},
                             bytes};
-  job_ = std::make_unique<Job>(Job{
-      ++jobs_, sum, std::move(parts), std::move(holders), RunningSum(*rule_->codec, bytes), {}});
+  job_ = std::make_unique<Job>(Job{++jobs_,
+                                   sum,
+                                   std::move(parts),
+                                   std::move(holders),
+                                   RunningSum(*rule_->codec, bytes),
+                                   {},
+                                   0,
+                                   0,
+                                   {}});
   request();
 }
 
 void SumMaker::request() {
   while (job_->requested < std::min(job_->parts.size(), job_->added + kPartsAhead)) {
     const size_t index = job_->requested++;
-    const Contribution& part = job_->parts[index];
-    courier_.get({part.payload, part.bytes}, {job_->holders[index]}, transport::Priority::kRound,
-                 [inbox = inbox_, job = job_->number, index](Result<Bytes> bytes) {
-                   inbox->add(FetchedPart{job, index, std::move(bytes)});
-                 });
+    fetch(index, copies_ ? courier_.self() : job_->holders[index]);
   }
+}
+
+void SumMaker::fetch(size_t index, const std::string& holder) {
+  const Contribution& part = job_->parts[index];
+  courier_.get({part.payload, part.bytes}, {holder}, transport::Priority::kRound,
+               [inbox = inbox_, job = job_->number, index](Result<Bytes> bytes) {
+                 inbox->add(FetchedPart{job, index, std::move(bytes)});
+               });
 }
 
 void SumMaker::take(FetchedPart part) {
   if (job_ == nullptr || part.job != job_->number) return;
   if (!part.bytes) {
+    // Of what was fetched by an earlier coordinator, for example.
+    const bool elsewhere = copies_ && job_->not_copied.insert(part.index).second;
+    if (elsewhere) return fetch(part.index, job_->holders[part.index]);
     job_.reset();
     return;
   }

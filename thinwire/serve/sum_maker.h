@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,10 +34,11 @@ namespace thinwire::serve {
 class SumMaker {
  public:
   // Without a rule it does nothing. Courier and plan must outlive it; the courier's answers go to
-  // `inbox`, perhaps after this object is destroyed.
+  // `inbox`, perhaps after this object is destroyed. `copies`: contributions are stored under the
+  // courier's own name, too (HostOptions::keeps), and are fetched from there first.
   SumMaker(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
-           const membership::RunPlan& plan, const std::optional<SumRule>& rule)
-      : courier_(courier), inbox_(std::move(inbox)), plan_(plan), rule_(rule) {}
+           const membership::RunPlan& plan, const std::optional<SumRule>& rule, bool copies)
+      : courier_(courier), inbox_(std::move(inbox)), plan_(plan), rule_(rule), copies_(copies) {}
 
   // A record of the ledger; the same one may be passed repeatedly.
   void read(const membership::Record& record);
@@ -60,8 +62,9 @@ class SumMaker {
     std::vector<std::string> holders;  // of the parts
     RunningSum running;
     std::map<size_t, Bytes> arrived;
-    size_t requested = 0;  // parts, from the first on
-    size_t added = 0;      // likewise
+    size_t requested = 0;         // parts, from the first on
+    size_t added = 0;             // likewise
+    std::set<size_t> not_copied;  // parts of which there is no copy
   };
   struct Stored {
     uint64_t round = 0;
@@ -73,6 +76,7 @@ class SumMaker {
   uint64_t kept_rounds() const { return plan_.overlap() + 5; }
   void start(const Waiting& waiting, const membership::State& state);
   void request();
+  void fetch(size_t index, const std::string& holder);
   void finish();
   void delete_old(const membership::State& state,
                   const std::function<bool(const StoredChunk&)>& is_used);
@@ -81,6 +85,7 @@ class SumMaker {
   const std::shared_ptr<Inbox> inbox_;
   const membership::RunPlan& plan_;
   const std::optional<SumRule> rule_;
+  const bool copies_;
   std::map<uint64_t, membership::Opening> openings_;  // of rounds that are not closed
   std::deque<Waiting> waiting_;                       // in the ledger's order
   std::deque<Sha256> begun_;                          // the last sums, by their contributions
