@@ -368,6 +368,8 @@ TEST_F(OfferedPayload, IsKeptUntilTheOlderSnapshotCoversItsRound) {
   EXPECT_FALSE(is_stored(payload_));
 }
 
+constexpr uint8_t kCoordinator = 1;
+
 // Round 0, whose commit lists three contributions, and a coordinator that says what their sum is.
 class FollowerOfSums : public FollowerCase {
  protected:
@@ -403,11 +405,19 @@ class FollowerOfSums : public FollowerCase {
         holder_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
                      [](const Result<void>&) {});
     network_.run();
+    say(*signer, factor, id);
+  }
+  void say_none() {
+    const auto signer = signer_of(kCoordinator);
+    holder_ = network_.connect(transport::participant_name(signer->key()));
+    say(*signer, 1, {});
+  }
+  void say(const Signer& signer, float factor, const transport::BlobId& id) {
     const membership::Sum sum{
         0, 0, serve::digest_of(commit_.contributions), WireType::kF32, factor, id.name, id.bytes};
     holder_->publish(
         serve::kCoordinatorsTopic,
-        membership::encode_statement({ledger_.founding.run, signer->key(), ++said_, sum}, *signer));
+        membership::encode_statement({ledger_.founding.run, signer.key(), ++said_, sum}, signer));
     network_.run();
   }
   // What the follower gives as the sum; empty: the worker has to form it.
@@ -422,8 +432,6 @@ class FollowerOfSums : public FollowerCase {
   std::unique_ptr<transport::Courier> holder_;
 };
 
-constexpr uint8_t kCoordinator = 1;
-
 TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {
   close();
   say(kCoordinator, 1.5f);
@@ -433,6 +441,13 @@ TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {
 TEST_F(FollowerOfSums, DoesNotGiveOneThatWasScaledOtherwise) {
   close();
   say(kCoordinator, 1.5f);
+  EXPECT_EQ(given(1), Bytes());
+}
+
+TEST_F(FollowerOfSums, WaitsForNoneThatTheCoordinatorSaysItDoesNotForm) {
+  timeout_s_ = 2000;
+  close();
+  say_none();
   EXPECT_EQ(given(1), Bytes());
 }
 

@@ -89,7 +89,9 @@ class HostCase : public testing::Test {
     }
   }
 
-  membership::JoinRequest join_request(int member) const { return {key(member), std::nullopt, 0}; }
+  membership::JoinRequest join_request(int member) const {
+    return {key(member), std::nullopt, down_bytes_s_};
+  }
   void send(int member, membership::Message message) {
     Participant& one = members_[static_cast<size_t>(member)];
     const bool announces = std::holds_alternative<membership::Announcement>(message);
@@ -158,6 +160,7 @@ class HostCase : public testing::Test {
   std::optional<ShortPlan> plan_;
   std::unique_ptr<CoordinatorHost> host_;
   double now_ = 0;
+  double down_bytes_s_ = 0;  // of the members' links, as they say
 };
 
 }  // namespace thinwire::serve

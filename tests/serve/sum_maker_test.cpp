@@ -139,6 +139,71 @@ TEST_F(HostThatSums, TakesContributionsFromTheirHoldersWhereItHasNoCopies) {
   EXPECT_EQ(sums_[0], sums_[1]);
 }
 
+// Contributions of 1 MiB, over a coordinator's line of 1 MB/s.
+class HostBehindAThinLine : public HostThatSums {
+ protected:
+  HostBehindAThinLine() {
+    options_.sums->who = config::Sums::kAuto;
+    const std::string name = courier_->self();
+    courier_.reset();
+    courier_ = network_.connect(name, {.up_bit_s = 8e6, .down_bit_s = 8e6});
+  }
+  // A message takes until the next tick.
+  void begin() {
+    start(9);
+    wait(2);
+    for (int member = 0; member < 3; ++member) send(member, join_request(member));
+    wait(4);
+    report_all();
+    wait(4);
+    ASSERT_EQ(host_->state().next_round, 1u);
+  }
+  void close_large(uint64_t round) {
+    for (uint8_t member = 0; member < 3; ++member) {
+      Bytes bytes(1 << 20);
+      for (size_t at = 0; at < bytes.size(); at += 4096) {  // no two chunks are equal
+        bytes[at] = static_cast<uint8_t>(at >> 12);
+        bytes[at + 1] = member;
+        bytes[at + 2] = static_cast<uint8_t>(round);
+      }
+      offer(member, round, bytes);
+    }
+    wait(20);
+    report_all();
+    ASSERT_TRUE(host_->state().opening(round) == nullptr);
+  }
+};
+
+TEST_F(HostBehindAThinLine, LeavesSumsToMembersWithFastOnes) {
+  down_bytes_s_ = 2e6;
+  begin();
+  close_large(0);
+  close_large(1);
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[0].bytes, 1u << 20) << "how long it takes is not known yet";
+  EXPECT_EQ(sums_[1].bytes, 0u);
+  EXPECT_EQ(sums_[1].round, 1u);
+}
+
+TEST_F(HostBehindAThinLine, FormsThemForMembersWithThinnerOnes) {
+  down_bytes_s_ = 2e5;
+  begin();
+  close_large(0);
+  close_large(1);
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[1].bytes, 1u << 20);
+}
+
+TEST_F(HostBehindAThinLine, FormsThemIfTheRecipeSaysSo) {
+  options_.sums->who = config::Sums::kCoordinator;
+  down_bytes_s_ = 2e6;
+  begin();
+  close_large(0);
+  close_large(1);
+  ASSERT_EQ(sums_.size(), 2u);
+  EXPECT_EQ(sums_[1].bytes, 1u << 20);
+}
+
 TEST_F(HostThatSums, WithoutARuleThereAreNone) {
   options_.sums.reset();
   begin(9);

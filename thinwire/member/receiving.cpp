@@ -199,11 +199,11 @@ void Follower::Impl::note_sum(const membership::Sum& sum, std::string holder) {
 // It is fetched as payloads are: while the worker may still be computing a later round.
 void Follower::Impl::take_sum(const membership::Sum& sum, const PublicKey& author) {
   Lock lock(mutex_);
-  if (!settings_.sums || sum.bytes == 0) return;
+  if (!settings_.sums) return;
   if (find_sum(sum.contributions) != sums_said_.end()) return;  // known, or too late
   note_sum(sum, transport::participant_name(author));
   changed_.notify_all();
-  if (!has_begun(sum.round)) return;
+  if (sum.bytes == 0 || !has_begun(sum.round)) return;
   const SumSaid said = sums_said_.back();
   early_.insert(said.id());
   lock.unlock();

@@ -86,7 +86,8 @@ struct Lacking {
 };
 
 // From coordinators: the author has stored the sum of what a commit lists (serve/committed_sum.h).
-// Members may take it instead of the contributions.
+// Members may take it instead of the contributions. Without bytes: it forms none, so that members
+// need not wait for it.
 struct Sum {
   uint64_t round = 0;
   uint32_t fragment = 0;

@@ -144,7 +144,7 @@ class CoordinatorHost::Impl {
   void take(const ListedMember& listed);
   void take(FetchedPart part) { sums_.take(std::move(part)); }
   void take(const StoredSum& stored) {
-    if (const auto sum = sums_.take(stored)) send(*sum);
+    if (const auto sum = sums_.take(stored, awake_)) send(*sum);
   }
   bool is_admissible(const membership::Statement& statement);
   bool is_auditors(const membership::Statement& statement);
@@ -161,6 +161,7 @@ class CoordinatorHost::Impl {
   void act(const membership::AskRecords& ask) { send(ask); }
   void act(const membership::AskSnapshot& ask) { send(ask); }
   void act(const membership::Refuse& refuse);
+  void form_sums(const membership::State& state);
   void send(Message message);
   void notify(const std::string& text) const {
     if (options_.hooks.message) options_.hooks.message(text);
@@ -225,12 +226,22 @@ void CoordinatorHost::Impl::tick(double now) {
     if (cleaned_ != state.position) cleaner_.clean(state);
     cleaned_ = state.position;
     strays_.tick(state, awake_);
-    sums_.tick(state, [this](const StoredChunk& chunk) { return cleaner_.uses(chunk); });
+    form_sums(state);
   }
   publish_state();
   if (state.position.sequence == before) return;
   records_.notify(before, state.position.sequence);
   if (options_.hooks.progress) options_.hooks.progress(state);
+}
+
+void CoordinatorHost::Impl::form_sums(const membership::State& state) {
+  const auto left = sums_.tick(
+      state, awake_, [this](const StoredChunk& chunk) { return cleaner_.uses(chunk); },
+      [this](const PublicKey& key) {
+        const std::lock_guard lock(mutex_);
+        return reports_.down_bytes_s(key);
+      });
+  for (const membership::Sum& sum : left) send(sum);
 }
 
 // What depends on the state alone is done when there is another one: it takes as long as there are

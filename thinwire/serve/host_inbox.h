@@ -84,6 +84,8 @@ struct FetchedPart {
 // A sum that the host formed was stored, or not.
 struct StoredSum {
   membership::Sum sum;
+  size_t contributions;
+  double begun;  // when the first of them was requested
   Result<void> done;
 };
 using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,

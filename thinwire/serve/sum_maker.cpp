@@ -47,47 +47,59 @@ void SumMaker::read(const membership::Record& record) {
   for (const membership::Opening& opening : record.openings) openings_[opening.round] = opening;
 }
 
-void SumMaker::tick(const membership::State& state,
-                    const std::function<bool(const StoredChunk&)>& is_used) {
+std::vector<membership::Sum> SumMaker::tick(
+    const membership::State& state, double now,
+    const std::function<bool(const StoredChunk&)>& is_used,
+    const std::function<double(const PublicKey&)>& down_bytes_s) {
   delete_old(state, is_used);
+  std::vector<membership::Sum> left;
   while (job_ == nullptr && !waiting_.empty()) {
-    start(waiting_.front(), state);
+    if (auto sum = start(waiting_.front(), state, now, down_bytes_s)) left.push_back(*sum);
     waiting_.pop_front();
   }
+  return left;
 }
 
-void SumMaker::start(const Waiting& waiting, const membership::State& state) {
+std::optional<membership::Sum> SumMaker::start(
+    const Waiting& waiting, const membership::State& state, double now,
+    const std::function<double(const PublicKey&)>& down_bytes_s) {
   std::vector<Contribution> parts = summed(waiting.commit);
   const Sha256 name = digest_of(parts);
-  if (std::ranges::find(begun_, name) != begun_.end()) return;
+  if (std::ranges::find(begun_, name) != begun_.end()) return std::nullopt;
   std::vector<std::string> holders;
+  double slowest = 0;
   for (const Contribution& one : parts) {
-    if (!state.knows(one.member)) return;  // of a history that is gone
+    if (!state.knows(one.member)) return std::nullopt;  // of a history that is gone
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
     holders.push_back(transport::participant_name(key));
+    const double down = down_bytes_s(key);
+    if (slowest == 0 || (down > 0 && down < slowest)) slowest = down;
   }
   begun_.push_back(name);
   if (begun_.size() > kBegunRemembered) begun_.pop_front();
   const float factor =
       mean_factor(plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
   const uint64_t bytes = parts.front().bytes;
-  const membership::Sum sum{waiting.opening.round,
-                            waiting.commit.operation.fragment,
-                            name,
-                            rule_->codec->type,
-                            factor,
-                            {},
-                            bytes};
-  job_ = std::make_unique<Job>(Job{++jobs_,
-                                   sum,
-                                   std::move(parts),
-                                   std::move(holders),
-                                   RunningSum(*rule_->codec, bytes),
-                                   {},
-                                   0,
-                                   0,
-                                   {}});
+  membership::Sum sum{waiting.opening.round,
+                      waiting.commit.operation.fragment,
+                      name,
+                      rule_->codec->type,
+                      factor,
+                      {},
+                      bytes};
+  const bool chooses = rule_->who == config::Sums::kAuto;
+  if (chooses && !choice_.coordinator_forms(parts.size(), bytes, slowest)) {
+    sum.bytes = 0;
+    return sum;
+  }
+  job_ = std::make_unique<Job>(Job{.number = ++jobs_,
+                                   .begun = now,
+                                   .sum = sum,
+                                   .parts = std::move(parts),
+                                   .holders = std::move(holders),
+                                   .running = RunningSum(*rule_->codec, bytes)});
   request();
+  return std::nullopt;
 }
 
 void SumMaker::request() {
@@ -144,13 +156,17 @@ void SumMaker::finish() {
     uses_.add(stored.chunks.back());
   }
   stored_.push_back(std::move(stored));
-  courier_.put(blob, transport::Priority::kRound, [inbox = inbox_, sum](const Result<void>& done) {
-    inbox->add(StoredSum{sum, done});
-  });
+  courier_.put(blob, transport::Priority::kRound,
+               [inbox = inbox_, sum, contributions = job->parts.size(),
+                begun = job->begun](const Result<void>& done) {
+                 inbox->add(StoredSum{sum, contributions, begun, done});
+               });
 }
 
-std::optional<membership::Sum> SumMaker::take(const StoredSum& stored) {
-  return stored.done ? std::optional(stored.sum) : std::nullopt;
+std::optional<membership::Sum> SumMaker::take(const StoredSum& stored, double now) {
+  if (!stored.done) return std::nullopt;
+  choice_.formed(stored.contributions, stored.sum.bytes, now - stored.begun);
+  return stored.sum;
 }
 
 void SumMaker::delete_old(const membership::State& state,

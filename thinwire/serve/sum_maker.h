@@ -1,6 +1,6 @@
 // Forms the sums of commits for the members (sync.sums, committed_sum.h): fetches what a commit
 // lists, one contribution after another, stores their sum under the coordinator's name, and says
-// when members can fetch it. docs/hosts.md.
+// when members can fetch it, or at once that they are to form it. docs/hosts.md.
 //
 // Members need none of this: one that hears of no sum in time, or cannot fetch it, forms it itself.
 // So a sum is dropped if anything goes wrong, and only the newest rounds are considered.
@@ -25,6 +25,7 @@
 #include "thinwire/serve/chunk_uses.h"
 #include "thinwire/serve/committed_sum.h"
 #include "thinwire/serve/host_inbox.h"
+#include "thinwire/serve/sum_choice.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
@@ -44,11 +45,14 @@ class SumMaker {
   void read(const membership::Record& record);
   // Begins the next sum if none is being formed, and deletes those of rounds that members have long
   // applied. For a coordinator that leads and has read the whole ledger. `is_used`: whether
-  // something else in the store has this chunk.
-  void tick(const membership::State& state, const std::function<bool(const StoredChunk&)>& is_used);
+  // something else in the store has this chunk. `down_bytes_s`: of a member's link; 0: not known.
+  // Returns what to tell the members: which sums they are to form.
+  std::vector<membership::Sum> tick(const membership::State& state, double now,
+                                    const std::function<bool(const StoredChunk&)>& is_used,
+                                    const std::function<double(const PublicKey&)>& down_bytes_s);
   void take(FetchedPart part);
   // A sum that the store has acknowledged: what to tell the members.
-  std::optional<membership::Sum> take(const StoredSum& stored);
+  std::optional<membership::Sum> take(const StoredSum& stored, double now);
 
  private:
   struct Waiting {
@@ -57,14 +61,15 @@ class SumMaker {
   };
   struct Job {
     uint64_t number = 0;
+    double begun = 0;
     membership::Sum sum;  // but for the payload
     std::vector<Contribution> parts;
     std::vector<std::string> holders;  // of the parts
     RunningSum running;
-    std::map<size_t, Bytes> arrived;
-    size_t requested = 0;         // parts, from the first on
-    size_t added = 0;             // likewise
-    std::set<size_t> not_copied;  // parts of which there is no copy
+    std::map<size_t, Bytes> arrived = {};
+    size_t requested = 0;              // parts, from the first on
+    size_t added = 0;                  // likewise
+    std::set<size_t> not_copied = {};  // parts of which there is no copy
   };
   struct Stored {
     uint64_t round = 0;
@@ -74,7 +79,10 @@ class SumMaker {
   // How far behind the next round to open one may be whose sums are formed or kept: the last four
   // that are closed.
   uint64_t kept_rounds() const { return plan_.overlap() + 5; }
-  void start(const Waiting& waiting, const membership::State& state);
+  // A sum that members are to form; empty: it is begun, or there is none.
+  std::optional<membership::Sum> start(const Waiting& waiting, const membership::State& state,
+                                       double now,
+                                       const std::function<double(const PublicKey&)>& down_bytes_s);
   void request();
   void fetch(size_t index, const std::string& holder);
   void finish();
@@ -86,6 +94,7 @@ class SumMaker {
   const membership::RunPlan& plan_;
   const std::optional<SumRule> rule_;
   const bool copies_;
+  SumChoice choice_;
   std::map<uint64_t, membership::Opening> openings_;  // of rounds that are not closed
   std::deque<Waiting> waiting_;                       // in the ledger's order
   std::deque<Sha256> begun_;                          // the last sums, by their contributions
