@@ -20,8 +20,10 @@
 #include "thinwire/hosts/self_check.h"
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/hosts/site_ranks.h"
+#include "thinwire/hosts/store_speed.h"
 #include "thinwire/member/member.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -184,7 +186,8 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
 }
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
-                        const config::Recipe& recipe, int ranks) {
+                        const membership::Founding& founding, const config::Recipe& recipe,
+                        int ranks) {
   std::optional<LinkReport> link;
   if (!options.access.mailbox) {
     const Result<LinkReport> measured = measure_link(connection.requests());
@@ -192,6 +195,10 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
       throw Error("the link to the run cannot be measured: " + measured.error().message);
     }
     link = *measured;
+    const auto store_bytes_s =
+        measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
+                      transport::participant_name(options.access.founder));
+    link->down_bytes_s = store_bytes_s.value_or(link->down_bytes_s);
   }
   SelfCheck check = check_self(
       recipe, link, {.cap_bytes = options.memory_bytes, .ranks = ranks, .audits = options.audits});
@@ -227,7 +234,7 @@ JoinResult take_part(const JoinOptions& options, const config::Recipe& local, tr
   const fs::path data = find_data(connection, options, description, local, folder);
   const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
   const int ranks = site == nullptr ? 1 : site->ranks();
-  const SelfCheck check = check_machine(connection, options, recipe, ranks);
+  const SelfCheck check = check_machine(connection, options, description.founding, recipe, ranks);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
   ActivityDisplay display;
