@@ -54,7 +54,7 @@ TEST_F(StoreSpeed, IsThatOfChunks) {
 }
 
 TEST_F(StoreSpeed, IsNotKnownFromSmallBlobs) {
-  EXPECT_FALSE(measure_store(*guest_, store(4 * transport::kMaxMessageBytes - 1), "holder"));
+  EXPECT_FALSE(measure_store(*guest_, store(2 * transport::kMaxMessageBytes - 1), "holder"));
   EXPECT_FALSE(measure_store(*guest_, store(100), "holder"));
 }
 

@@ -12,7 +12,7 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr size_t kFirst = 4;  // chunks that are fetched at once; then twice as many
+constexpr size_t kFirst = 2;  // chunks that are fetched at once; then twice as many
 constexpr double kMinTimedSeconds = 0.3;
 constexpr double kPatienceSeconds = 30;
 
