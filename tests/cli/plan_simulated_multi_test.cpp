@@ -51,6 +51,8 @@ std::vector<Way> ways() {
   add("diloco", "eager_after", {"sync_every=5", "overlap=eager", "overlap_after=2"});
   add("streaming", "none", {"fragment_layers=1", "sync_every=6", "overlap=none"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=6", "overlap_steps=2"});
+  add("streaming", "inner_after",
+      {"fragment_layers=1", "sync_every=6", "overlap_steps=2", "overlap_after=2"});
   add("streaming", "eager", {"fragment_layers=1", "sync_every=6", "overlap=eager"});
   add("streaming", "slices", {"slices=3", "sync_every=6", "overlap=none", "wire=int1"});
   add("sparseloco", "rounds", {"sync_every=6"});

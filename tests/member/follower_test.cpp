@@ -381,8 +381,8 @@ class FollowerOfSums : public FollowerCase {
     commit_.operation.run = ledger_.founding.run;
     commit_.scale = commit_scale(commit_.contributions);
   }
-  // The worker has begun the round, and it is closed.
-  void close() {
+  // The worker has begun the round.
+  void open() {
     const Result<StartState> start = follow_from_initial_weights();
     ASSERT_TRUE(start);
     for (const int member : {1, 2}) append(ledger_.admit(member));
@@ -394,8 +394,31 @@ class FollowerOfSums : public FollowerCase {
                         PhaseChange{2, Phase::kActive, {}}},
                        {}, {opening}));
     ASSERT_TRUE(follower_->opening(0));
+  }
+  void close() {
+    open();
+    close_opened();
+  }
+  void close_opened() {
     append(ledger_.add({}, membership::Closing{0, {commit_}, {}}));
     ASSERT_TRUE(follower_->commit(0, 0));
+  }
+  // All contribute the same, which one of them has stored.
+  void store_contributions() {
+    const transport::BlobId id =
+        other_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
+                    [](const Result<void>&) {});
+    network_.run();
+    for (Contribution& one : commit_.contributions) one.payload = id.name;
+  }
+  // Once nobody has them any more.
+  void expect_contributions() {
+    store_->drop(transport::blob_id(sum_).name, other_->self(), [](const Result<void>&) {});
+    network_.run();
+    stop_ = true;  // does not wait for long
+    const auto payloads = follower_->payloads(commit_);
+    ASSERT_TRUE(payloads) << payloads.error().message;
+    EXPECT_EQ(*payloads->front(), sum_);
   }
   // Who signs it, and what the sum was multiplied by.
   void say(uint8_t who, float factor) {
@@ -430,6 +453,8 @@ class FollowerOfSums : public FollowerCase {
   Commit commit_;
   const Bytes sum_ = Bytes(16, 7);
   std::unique_ptr<transport::Courier> holder_;
+  const std::unique_ptr<transport::Courier> other_ =
+      network_.connect(transport::participant_name(member_key(1)));
 };
 
 TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {
@@ -449,6 +474,21 @@ TEST_F(FollowerOfSums, WaitsForNoneThatTheCoordinatorSaysItDoesNotForm) {
   close();
   say_none();
   EXPECT_EQ(given(1), Bytes());
+}
+
+TEST_F(FollowerOfSums, FetchesContributionsEarlyWhoseSumIsLeftToMembers) {
+  store_contributions();
+  close();
+  say_none();
+  expect_contributions();
+}
+
+TEST_F(FollowerOfSums, FetchesThemEarlyIfThatWasSaidBeforeTheRoundWasClosed) {
+  store_contributions();
+  open();
+  say_none();
+  close_opened();
+  expect_contributions();
 }
 
 TEST_F(FollowerOfSums, WaitsOnlySoLongForIt) {

@@ -10,10 +10,10 @@ constexpr uint64_t kBytes = 10'000'000;
 
 TEST(SumChoice, IsTheCoordinatorAsLongAsNothingIsKnown) {
   SumChoice choice;
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes, 0));
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes, 1e6));
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes, 0}));
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes, 1e6}));
   choice.formed(4, kBytes, 100);
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes, 0)) << "what members' lines can do";
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes, 0})) << "what members' lines can do";
 }
 
 // Of four, with lines of 10 MB/s: all of them together fetch eight more contributions than sums,
@@ -21,27 +21,28 @@ TEST(SumChoice, IsTheCoordinatorAsLongAsNothingIsKnown) {
 TEST(SumChoice, IsTheMembersIfTheyAreFasterWhateverTheServersLineIs) {
   SumChoice choice;
   choice.formed(4, kBytes, 7.9);
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes, 1e7));
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes, 1e7}));
   choice.formed(4, kBytes, 8.1);
-  EXPECT_FALSE(choice.coordinator_forms(4, kBytes, 1e7));
-  EXPECT_TRUE(choice.coordinator_forms(8, kBytes, 1e7)) << "48 instead of 8, for 14.6 s";
-  EXPECT_FALSE(choice.coordinator_forms(4, 2 * kBytes, 1e7));
+  EXPECT_FALSE(choice.coordinator_forms({4, kBytes, 1e7}));
+  EXPECT_TRUE(choice.coordinator_forms({8, kBytes, 1e7})) << "48 instead of 8, for 14.6 s";
+  EXPECT_FALSE(choice.coordinator_forms({4, 2 * kBytes, 1e7}));
 }
 
 TEST(SumChoice, IsTheCoordinatorWhereNobodyWouldNoticeTheDifference) {
   SumChoice choice;
   choice.formed(4, kBytes, 8.1);
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes / 10, 1e9));
-  EXPECT_FALSE(choice.coordinator_forms(4, kBytes, 1e9));
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes / 10, 1e9}));
+  EXPECT_FALSE(choice.coordinator_forms({4, kBytes, 1e9}));
 }
 
 TEST(SumChoice, IsTriedAgain) {
   SumChoice choice;
   choice.formed(4, kBytes, 100);
-  for (int sum = 0; sum < 15; ++sum) EXPECT_FALSE(choice.coordinator_forms(4, kBytes, 1e7));
-  EXPECT_TRUE(choice.coordinator_forms(4, kBytes, 1e7));
+  for (int sum = 0; sum < 15; ++sum) EXPECT_FALSE(choice.coordinator_forms({4, kBytes, 1e7}));
+  EXPECT_TRUE(choice.coordinator_forms({4, kBytes, 1e7}));
+  EXPECT_FALSE(choice.coordinator_forms({4, kBytes, 1e7})) << "meanwhile";
   choice.formed(4, kBytes, 100);
-  EXPECT_FALSE(choice.coordinator_forms(4, kBytes, 1e7));
+  EXPECT_FALSE(choice.coordinator_forms({4, kBytes, 1e7}));
 }
 
 }  // namespace

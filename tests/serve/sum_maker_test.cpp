@@ -185,6 +185,20 @@ TEST_F(HostBehindAThinLine, LeavesSumsToMembersWithFastOnes) {
   EXPECT_EQ(sums_[1].round, 1u);
 }
 
+TEST_F(HostBehindAThinLine, FormsThemWhereSomeLinksAreNotKnown) {
+  down_bytes_s_ = 2e6;
+  begin();
+  close_large(0);
+  host_.reset();
+  start(9);  // it has read of no join request
+  wait(4);
+  report_all();
+  close_large(1);
+  close_large(2);
+  EXPECT_EQ(sums_.back().round, 2u);
+  EXPECT_EQ(sums_.back().bytes, 1u << 20);
+}
+
 TEST_F(HostBehindAThinLine, FormsThemForMembersWithThinnerOnes) {
   down_bytes_s_ = 2e5;
   begin();

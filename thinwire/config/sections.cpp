@@ -271,8 +271,7 @@ void SyncSection::describe(Fields& fields) {
       "same "
       "bits. The coordinator, so that a member receives one buffer however many members there are; "
       "or each member for itself, from all members' buffers; auto is the coordinator where a "
-      "member "
-      "receives at least 1 MiB less.");
+      "member receives at least 1 MiB less, unless its own line proves too slow.");
 }
 
 void EvalSection::describe(Fields& fields) {

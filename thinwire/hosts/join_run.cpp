@@ -195,10 +195,14 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
       throw Error("the link to the run cannot be measured: " + measured.error().message);
     }
     link = *measured;
-    const auto store_bytes_s =
-        measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
-                      transport::participant_name(options.access.founder));
-    link->down_bytes_s = store_bytes_s.value_or(link->down_bytes_s);
+    const bool cluster = !options.access.newcomer.jwt.empty();
+    if (const auto down =
+            cluster
+                ? measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
+                                transport::participant_name(options.access.founder))
+                : std::nullopt) {
+      link->down_bytes_s = *down;
+    }
   }
   SelfCheck check = check_self(
       recipe, link, {.cap_bytes = options.memory_bytes, .ranks = ranks, .audits = options.audits});

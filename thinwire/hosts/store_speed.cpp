@@ -13,7 +13,9 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr size_t kFirst = 2;  // chunks that are fetched at once; then twice as many
+constexpr size_t kMost = 64;
 constexpr double kMinTimedSeconds = 0.3;
+constexpr double kGrows = 1.25;  // the rate, while the link is not full
 constexpr double kPatienceSeconds = 30;
 
 Result<Bytes> fetch(transport::Courier& courier, const transport::BlobId& blob,
@@ -50,16 +52,18 @@ std::optional<double> measure_store(transport::Courier& courier, const transport
   const std::vector<Sha256> names =
       transport::chunk_names(std::make_shared<const Bytes>(*std::move(listed)));
   size_t next = 0;
-  std::optional<double> bytes_s;
-  double seconds = 0;
-  for (size_t count = kFirst; seconds < kMinTimedSeconds && next + count <= full; count *= 2) {
+  double best = 0;
+  for (size_t count = kFirst; count <= kMost && next + count <= full; count *= 2) {
     const auto took = time_of(courier, std::span(names).subspan(next, count), holder);
     if (!took) return std::nullopt;
-    seconds = *took;
-    bytes_s = static_cast<double>(count * transport::kMaxMessageBytes) / std::max(seconds, 1e-6);
+    const double bytes_s =
+        static_cast<double>(count * transport::kMaxMessageBytes) / std::max(*took, 1e-6);
+    const bool full_link = *took >= kMinTimedSeconds && bytes_s < kGrows * best;
+    best = std::max(best, bytes_s);
+    if (full_link) break;
     next += count;
   }
-  return bytes_s;
+  return best > 0 ? std::optional(best) : std::nullopt;
 }
 
 }  // namespace thinwire::hosts

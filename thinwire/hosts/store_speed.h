@@ -10,9 +10,9 @@
 
 namespace thinwire::hosts {
 
-// Bytes a second, by fetching more and more chunks of a blob that `holder` has stored, until those
-// fetched at once take 0.3 s or no more are left. Nothing if it has fewer than two full chunks, or
-// if they cannot be fetched.
+// Bytes a second, by fetching more and more chunks of a blob that `holder` has stored, up to 64 at
+// once, until that takes 0.3 s and is no faster than before, or no more are left. Nothing if it has
+// fewer than two full chunks, or if they cannot be fetched.
 std::optional<double> measure_store(transport::Courier& courier, const transport::BlobId& blob,
                                     const std::string& holder);
 

@@ -129,6 +129,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   // with who has them.
   Holders closed_by(const membership::Record& record) const;
   Holders holders_of(const Commit& commit) const;
+  // Fetches them before the worker waits for them. Releases the lock meanwhile.
+  void start_early(Lock& lock, const Holders& holders);
   void receive(const Bytes& bytes);
   void receive_from_member(const Bytes& bytes);
   void store_lost_again(const Sha256& payload);
@@ -139,6 +141,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
                              [](const SumSaid& one) { return one.sum.contributions; });
   }
   void note_sum(const membership::Sum& sum, std::string holder);
+  // Whether the coordinator has said that it does not form the sum.
+  bool is_left_to_members(const Commit& commit) const;
   bool forms_sum(const Commit& commit) const {
     return settings_.sums && settings_.sums->applies(commit);
   }

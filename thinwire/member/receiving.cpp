@@ -77,12 +77,15 @@ void Follower::Impl::take_record(uint64_t place, Bytes message) {
     closed_at_[read->closing->round] = monotonic_seconds();
     if (closed_at_.size() > kRoundsNoted) closed_at_.erase(closed_at_.begin());
   }
-  const Holders closed = read ? closed_by(*read) : Holders();
-  for (const auto& [id, names] : closed) early_.insert(id);
+  if (read) start_early(lock, closed_by(*read));
+}
+
+void Follower::Impl::start_early(Lock& lock, const Holders& holders) {
+  for (const auto& [id, names] : holders) early_.insert(id);
   lock.unlock();
-  for (const auto& [id, names] : closed) fetcher_.start(id, names, transport::Priority::kRound);
+  for (const auto& [id, names] : holders) fetcher_.start(id, names, transport::Priority::kRound);
   lock.lock();
-  for (const auto& [id, names] : closed) {
+  for (const auto& [id, names] : holders) {
     if (!early_.contains(id)) fetcher_.forget(id);  // the worker was quicker, or the replica ended
   }
 }
@@ -97,10 +100,15 @@ Follower::Impl::Holders Follower::Impl::closed_by(const membership::Record& reco
   if (!record.closing || !has_begun(record.closing->round)) return {};
   Holders closed;
   for (const Commit& commit : record.closing->commits) {
-    if (forms_sum(commit)) continue;
+    if (forms_sum(commit) && !is_left_to_members(commit)) continue;
     for (auto& [id, names] : holders_of(commit)) closed[id] = std::move(names);
   }
   return closed;
+}
+
+bool Follower::Impl::is_left_to_members(const Commit& commit) const {
+  const auto said = find_sum(serve::digest_of(serve::summed(commit)));
+  return said != sums_said_.end() && said->sum.bytes == 0 && !said->holder.empty();
 }
 
 bool Follower::Impl::may_count(uint64_t round, uint32_t fragment) const {
@@ -203,13 +211,16 @@ void Follower::Impl::take_sum(const membership::Sum& sum, const PublicKey& autho
   if (find_sum(sum.contributions) != sums_said_.end()) return;  // known, or too late
   note_sum(sum, transport::participant_name(author));
   changed_.notify_all();
-  if (sum.bytes == 0 || !has_begun(sum.round)) return;
-  const SumSaid said = sums_said_.back();
-  early_.insert(said.id());
-  lock.unlock();
-  fetcher_.start(said.id(), {said.holder}, transport::Priority::kRound);
-  lock.lock();
-  if (!early_.contains(said.id())) fetcher_.forget(said.id());
+  if (!has_begun(sum.round)) return;
+  if (sum.bytes > 0) {
+    const SumSaid& said = sums_said_.back();
+    return start_early(lock, {{said.id(), {said.holder}}});
+  }
+  const LedgerRound* const round = view_.round(sum.round);
+  if (round == nullptr || !round->closing) return;  // its record is on its way
+  for (const Commit& commit : round->closing->commits) {
+    if (is_left_to_members(commit)) return start_early(lock, holders_of(commit));
+  }
 }
 
 void Follower::Impl::answer(const Message& message) {

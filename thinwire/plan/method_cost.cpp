@@ -159,7 +159,8 @@ double peak_bit_s(const RunSchedule& schedule, double compute) {
   for (const method::Piece& piece : schedule.pieces) {
     bytes = std::max({bytes, piece.sent_bytes, piece.received_bytes});
   }
-  const double hidden = std::max(1.0, static_cast<double>(schedule.overlap_steps));
+  const bool overlaps = schedule.overlap_after == 0;  // always
+  const double hidden = overlaps ? std::max(1.0, static_cast<double>(schedule.overlap_steps)) : 1.0;
   return kBitsPerByte * bytes / (hidden * compute);
 }
 

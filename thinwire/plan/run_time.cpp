@@ -44,10 +44,13 @@ struct InFlight {
 
 class RunSimulator {
  public:
-  RunSimulator(const RunSchedule& schedule, int64_t steps, std::span<const Member> members,
-               std::span<const double> compute)
+  // `ends`: whether the run ends after so many steps, and everything is sent once more.
+  RunSimulator(const RunSchedule& schedule, int64_t steps, bool ends,
+               std::span<const Member> members, std::span<const double> compute)
       : schedule_(schedule),
-        sends_{steps, schedule.every, static_cast<int64_t>(schedule.pieces.size())},
+        steps_(steps),
+        sends_{ends ? steps : steps + schedule.every, schedule.every,
+               static_cast<int64_t>(schedule.pieces.size())},
         inside_(clustered() ? static_cast<size_t>(schedule.clusters.count) : 0),
         inside_in_flight_(inside_.size()) {
     set_up_places(members, compute);
@@ -56,7 +59,7 @@ class RunSimulator {
 
   // The mean of the members' clocks at the end.
   double play() {
-    for (int64_t step = 0; step < sends_.steps;) {
+    for (int64_t step = 0; step < steps_;) {
       const int64_t next = next_event(step);
       compute(static_cast<double>(next - step));
       step = next;
@@ -172,7 +175,7 @@ class RunSimulator {
 
   int64_t next_event(int64_t step) const {
     if (meets_inside_ || !schedule_.parts.all.empty()) return step + 1;
-    int64_t next = sends_.steps;
+    int64_t next = steps_;
     for (int64_t piece = 0; piece < sends_.fragments; ++piece) {
       next = std::min(next, sends_.sent_after(piece, sends_.sent(piece, step) + 1));
     }
@@ -315,6 +318,7 @@ class RunSimulator {
   }
 
   const RunSchedule& schedule_;
+  const int64_t steps_;
   schedule::FragmentSchedule sends_;
   std::vector<Place> places_;
   std::vector<Wire> lines_;
@@ -325,11 +329,11 @@ class RunSimulator {
   std::vector<std::deque<std::vector<double>>> inside_in_flight_;
 };
 
-// Of a run whose rounds are all alike.
-double even_seconds(const RunSchedule& schedule, std::span<const Member> members,
+// Of a run, or of a part before its end, whose rounds are all alike.
+double even_seconds(const RunSchedule& schedule, bool ends, std::span<const Member> members,
                     std::span<const double> compute) {
   const auto seconds_of = [&](int64_t steps) {
-    return RunSimulator(schedule, steps, members, compute).play();
+    return RunSimulator(schedule, steps, ends, members, compute).play();
   };
   const int64_t rounds = (schedule.steps + schedule.every - 1) / schedule.every;
   if (rounds <= kSimulatedRounds) return seconds_of(schedule.steps);
@@ -349,11 +353,11 @@ double run_seconds(const RunSchedule& schedule, std::span<const Member> members,
   double seconds = 0;
   if (part.steps > 0) {
     part.overlap_steps = 0;
-    seconds += even_seconds(part, members, compute);
+    seconds += even_seconds(part, part.steps == schedule.steps, members, compute);
   }
   part.steps = schedule.steps - part.steps;
   part.overlap_steps = schedule.overlap_steps;
-  if (part.steps > 0) seconds += even_seconds(part, members, compute);
+  if (part.steps > 0) seconds += even_seconds(part, true, members, compute);
   return seconds;
 }
 

@@ -142,7 +142,7 @@ class CoordinatorHost::Impl {
   }
   void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
   void take(const ListedMember& listed);
-  void take(FetchedPart part) { sums_.take(std::move(part)); }
+  void take(FetchedPart part) { sums_.take(std::move(part), awake_); }
   void take(const StoredSum& stored) {
     if (const auto sum = sums_.take(stored, awake_)) send(*sum);
   }

@@ -15,6 +15,7 @@ void LedgerReading::begin() {
   ledger_.reset();
   last_ = last_record_ = 0;
   joiner_ = {};
+  long_record_ = {};
   ledger_ = courier_.read(kLedgerStream, 1,
                           [inbox = inbox_, reading = ++reading_](uint64_t sequence, Bytes record) {
                             inbox->add(ReadRecord{reading, sequence, std::move(record)});

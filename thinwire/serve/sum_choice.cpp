@@ -19,11 +19,20 @@ void SumChoice::formed(uint64_t contributions, uint64_t bytes, double seconds) {
 
 // How much members can fetch from the server at the same time is not known, but it is at least what
 // one of them can.
-bool SumChoice::coordinator_forms(uint64_t contributions, uint64_t bytes, double down_bytes_s) {
-  if (down_bytes_s <= 0 || left_to_members_ == kLeftToMembers) return true;
+bool SumChoice::members_are_faster(const Exchange& exchange) const {
+  const auto& [contributions, bytes, down_bytes_s] = exchange;
+  if (down_bytes_s <= 0) return false;
   const double seconds = seconds_a_byte_ * moved(contributions, bytes);
   const auto more = static_cast<double>(contributions * (contributions - 2) * bytes);
-  if (seconds <= kNoticed || seconds <= more / down_bytes_s) return true;
+  return seconds > kNoticed && seconds > more / down_bytes_s;
+}
+
+bool SumChoice::coordinator_forms(const Exchange& exchange) {
+  if (!members_are_faster(exchange)) return true;
+  if (left_to_members_ == kLeftToMembers) {
+    left_to_members_ = 0;
+    return true;
+  }
   ++left_to_members_;
   return false;
 }

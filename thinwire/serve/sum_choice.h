@@ -9,12 +9,20 @@ namespace thinwire::serve {
 
 class SumChoice {
  public:
+  struct Exchange {
+    uint64_t contributions = 0;  // 3 or more
+    uint64_t bytes = 0;          // of each, and of the sum
+    double down_bytes_s = 0;     // of the slowest member's link; 0: not known
+  };
+
   // What it took the coordinator to fetch so many contributions of `bytes` each, to add them up and
-  // to store the sum.
+  // to store the sum; or as long as it had tried.
   void formed(uint64_t contributions, uint64_t bytes, double seconds);
-  // Whether it forms the next one. `down_bytes_s`: of the slowest member's link; 0: not known. It
-  // tries again after some that it has left to the members, since lines change.
-  bool coordinator_forms(uint64_t contributions, uint64_t bytes, double down_bytes_s);
+  // As far as is known.
+  bool members_are_faster(const Exchange& exchange) const;
+  // Whether it forms the next one. It tries again after some that it has left to the members, since
+  // lines change.
+  bool coordinator_forms(const Exchange& exchange);
 
  private:
   double seconds_a_byte_ = 0;  // of contributions and sum, the last time; 0: not known

@@ -1,6 +1,7 @@
 #include "thinwire/serve/sum_maker.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "thinwire/transport/nats/nkey.h"
@@ -53,53 +54,69 @@ std::vector<membership::Sum> SumMaker::tick(
     const std::function<double(const PublicKey&)>& down_bytes_s) {
   delete_old(state, is_used);
   std::vector<membership::Sum> left;
-  while (job_ == nullptr && !waiting_.empty()) {
-    if (auto sum = start(waiting_.front(), state, now, down_bytes_s)) left.push_back(*sum);
-    waiting_.pop_front();
+  for (; !waiting_.empty(); waiting_.pop_front()) {
+    std::unique_ptr<Job> job = job_of(waiting_.front(), state);
+    if (job == nullptr) continue;
+    if (is_left_to_members(*job, state, down_bytes_s)) {
+      left.push_back(job->sum);
+      left.back().bytes = 0;
+    } else if (job_ == nullptr) {
+      begin(std::move(job), now);
+    } else {
+      break;
+    }
+    begun_.push_back(digest_of(summed(waiting_.front().commit)));
+    if (begun_.size() > kBegunRemembered) begun_.pop_front();
   }
   return left;
 }
 
-std::optional<membership::Sum> SumMaker::start(
-    const Waiting& waiting, const membership::State& state, double now,
-    const std::function<double(const PublicKey&)>& down_bytes_s) {
+// Null if its sum was begun before, or is of a history that is gone.
+std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
+                                                const membership::State& state) const {
   std::vector<Contribution> parts = summed(waiting.commit);
   const Sha256 name = digest_of(parts);
-  if (std::ranges::find(begun_, name) != begun_.end()) return std::nullopt;
-  std::vector<std::string> holders;
-  double slowest = 0;
+  if (std::ranges::find(begun_, name) != begun_.end()) return nullptr;
   for (const Contribution& one : parts) {
-    if (!state.knows(one.member)) return std::nullopt;  // of a history that is gone
-    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
-    holders.push_back(transport::participant_name(key));
-    const double down = down_bytes_s(key);
-    if (slowest == 0 || (down > 0 && down < slowest)) slowest = down;
+    if (!state.knows(one.member)) return nullptr;
   }
-  begun_.push_back(name);
-  if (begun_.size() > kBegunRemembered) begun_.pop_front();
   const float factor =
       mean_factor(plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
-  const uint64_t bytes = parts.front().bytes;
-  membership::Sum sum{waiting.opening.round,
-                      waiting.commit.operation.fragment,
-                      name,
-                      rule_->codec->type,
-                      factor,
-                      {},
-                      bytes};
-  const bool chooses = rule_->who == config::Sums::kAuto;
-  if (chooses && !choice_.coordinator_forms(parts.size(), bytes, slowest)) {
-    sum.bytes = 0;
-    return sum;
+  auto job = std::make_unique<Job>();
+  job->sum = {waiting.opening.round,
+              waiting.commit.operation.fragment,
+              name,
+              rule_->codec->type,
+              factor,
+              {},
+              parts.front().bytes};
+  for (const Contribution& one : parts) {
+    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+    job->holders.push_back(transport::participant_name(key));
   }
-  job_ = std::make_unique<Job>(Job{.number = ++jobs_,
-                                   .begun = now,
-                                   .sum = sum,
-                                   .parts = std::move(parts),
-                                   .holders = std::move(holders),
-                                   .running = RunningSum(*rule_->codec, bytes)});
+  job->parts = std::move(parts);
+  return job;
+}
+
+bool SumMaker::is_left_to_members(const Job& job, const membership::State& state,
+                                  const std::function<double(const PublicKey&)>& down_bytes_s) {
+  if (rule_->who != config::Sums::kAuto) return false;
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const Contribution& one : job.parts) {
+    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
+    slowest = std::min(slowest, down_bytes_s(key));  // 0 if one is not known
+  }
+  const SumChoice::Exchange exchange{job.parts.size(), job.sum.bytes, slowest};
+  return job_ == nullptr ? !choice_.coordinator_forms(exchange)
+                         : choice_.members_are_faster(exchange);
+}
+
+void SumMaker::begin(std::unique_ptr<Job> job, double now) {
+  job_ = std::move(job);
+  job_->number = ++jobs_;
+  job_->begun = now;
+  job_->running.emplace(*rule_->codec, job_->sum.bytes);
   request();
-  return std::nullopt;
 }
 
 void SumMaker::request() {
@@ -117,24 +134,26 @@ void SumMaker::fetch(size_t index, const std::string& holder) {
                });
 }
 
-void SumMaker::take(FetchedPart part) {
+// It has taken at least this long.
+void SumMaker::give_up(double now) {
+  choice_.formed(job_->parts.size(), job_->sum.bytes, now - job_->begun);
+  job_.reset();
+}
+
+void SumMaker::take(FetchedPart part, double now) {
   if (job_ == nullptr || part.job != job_->number) return;
   if (!part.bytes) {
     // Of what was fetched by an earlier coordinator, for example.
     const bool elsewhere = copies_ && job_->not_copied.insert(part.index).second;
     if (elsewhere) return fetch(part.index, job_->holders[part.index]);
-    job_.reset();
-    return;
+    return give_up(now);
   }
   job_->arrived.emplace(part.index, *std::move(part.bytes));
   for (auto next = job_->arrived.find(job_->added); next != job_->arrived.end();
        next = job_->arrived.find(job_->added)) {
     const auto bytes = std::make_shared<const Bytes>(std::move(next->second));
     job_->arrived.erase(next);
-    if (!job_->running.add({job_->parts[job_->added].member, bytes})) {
-      job_.reset();
-      return;
-    }
+    if (!job_->running->add({job_->parts[job_->added].member, bytes})) return give_up(now);
     ++job_->added;
     request();
   }
@@ -143,7 +162,7 @@ void SumMaker::take(FetchedPart part) {
 
 void SumMaker::finish() {
   const std::unique_ptr<Job> job = std::move(job_);
-  auto coded = job->running.finish(job->sum.factor);
+  auto coded = job->running->finish(job->sum.factor);
   if (!coded) return;
   const auto blob = std::make_shared<const Bytes>(*std::move(coded));
   const transport::BlobChunks chunks(blob);
@@ -164,9 +183,8 @@ void SumMaker::finish() {
 }
 
 std::optional<membership::Sum> SumMaker::take(const StoredSum& stored, double now) {
-  if (!stored.done) return std::nullopt;
   choice_.formed(stored.contributions, stored.sum.bytes, now - stored.begun);
-  return stored.sum;
+  return stored.done ? std::optional(stored.sum) : std::nullopt;
 }
 
 void SumMaker::delete_old(const membership::State& state,

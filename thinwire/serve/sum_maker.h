@@ -43,14 +43,14 @@ class SumMaker {
 
   // A record of the ledger; the same one may be passed repeatedly.
   void read(const membership::Record& record);
-  // Begins the next sum if none is being formed, and deletes those of rounds that members have long
-  // applied. For a coordinator that leads and has read the whole ledger. `is_used`: whether
-  // something else in the store has this chunk. `down_bytes_s`: of a member's link; 0: not known.
-  // Returns what to tell the members: which sums they are to form.
+  // Begins the next sum if none is being formed, leaves others to the members, and deletes those of
+  // rounds that members have long applied. For a coordinator that leads and has read the whole
+  // ledger. `is_used`: whether something else in the store has this chunk. `down_bytes_s`: of a
+  // member's link; 0: not known. Returns what to tell the members: which sums they are to form.
   std::vector<membership::Sum> tick(const membership::State& state, double now,
                                     const std::function<bool(const StoredChunk&)>& is_used,
                                     const std::function<double(const PublicKey&)>& down_bytes_s);
-  void take(FetchedPart part);
+  void take(FetchedPart part, double now);
   // A sum that the store has acknowledged: what to tell the members.
   std::optional<membership::Sum> take(const StoredSum& stored, double now);
 
@@ -65,11 +65,11 @@ class SumMaker {
     membership::Sum sum;  // but for the payload
     std::vector<Contribution> parts;
     std::vector<std::string> holders;  // of the parts
-    RunningSum running;
-    std::map<size_t, Bytes> arrived = {};
-    size_t requested = 0;              // parts, from the first on
-    size_t added = 0;                  // likewise
-    std::set<size_t> not_copied = {};  // parts of which there is no copy
+    std::optional<RunningSum> running;
+    std::map<size_t, Bytes> arrived;
+    size_t requested = 0;         // parts, from the first on
+    size_t added = 0;             // likewise
+    std::set<size_t> not_copied;  // parts of which there is no copy
   };
   struct Stored {
     uint64_t round = 0;
@@ -79,13 +79,14 @@ class SumMaker {
   // How far behind the next round to open one may be whose sums are formed or kept: the last four
   // that are closed.
   uint64_t kept_rounds() const { return plan_.overlap() + 5; }
-  // A sum that members are to form; empty: it is begun, or there is none.
-  std::optional<membership::Sum> start(const Waiting& waiting, const membership::State& state,
-                                       double now,
-                                       const std::function<double(const PublicKey&)>& down_bytes_s);
+  std::unique_ptr<Job> job_of(const Waiting& waiting, const membership::State& state) const;
+  bool is_left_to_members(const Job& job, const membership::State& state,
+                          const std::function<double(const PublicKey&)>& down_bytes_s);
+  void begin(std::unique_ptr<Job> job, double now);
   void request();
   void fetch(size_t index, const std::string& holder);
   void finish();
+  void give_up(double now);
   void delete_old(const membership::State& state,
                   const std::function<bool(const StoredChunk&)>& is_used);
 
