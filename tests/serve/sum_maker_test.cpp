@@ -172,14 +172,17 @@ class HostBehindAThinLine : public HostThatSums {
     report_all();
     ASSERT_TRUE(host_->state().opening(round) == nullptr);
   }
+  void form_two() {
+    begin();
+    close_large(0);
+    close_large(1);
+    ASSERT_EQ(sums_.size(), 2u);
+  }
 };
 
 TEST_F(HostBehindAThinLine, LeavesSumsToMembersWithFastOnes) {
   down_bytes_s_ = 2e6;
-  begin();
-  close_large(0);
-  close_large(1);
-  ASSERT_EQ(sums_.size(), 2u);
+  form_two();
   EXPECT_EQ(sums_[0].bytes, 1u << 20) << "how long it takes is not known yet";
   EXPECT_EQ(sums_[1].bytes, 0u);
   EXPECT_EQ(sums_[1].round, 1u);
@@ -201,20 +204,14 @@ TEST_F(HostBehindAThinLine, FormsThemWhereSomeLinksAreNotKnown) {
 
 TEST_F(HostBehindAThinLine, FormsThemForMembersWithThinnerOnes) {
   down_bytes_s_ = 2e5;
-  begin();
-  close_large(0);
-  close_large(1);
-  ASSERT_EQ(sums_.size(), 2u);
+  form_two();
   EXPECT_EQ(sums_[1].bytes, 1u << 20);
 }
 
 TEST_F(HostBehindAThinLine, FormsThemIfTheRecipeSaysSo) {
   options_.sums->who = config::Sums::kCoordinator;
   down_bytes_s_ = 2e6;
-  begin();
-  close_large(0);
-  close_large(1);
-  ASSERT_EQ(sums_.size(), 2u);
+  form_two();
   EXPECT_EQ(sums_[1].bytes, 1u << 20);
 }
 
