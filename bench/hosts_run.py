@@ -47,7 +47,8 @@ class HostsRun:
 
     def __init__(self, program, root, name, fields, listen="127.0.0.1:0", place=(), options=()):
         """`root` has recipe.toml and its prepared data; `fields` are set in the recipe. `place` is the
-        command under which serve and status run, such as `ip netns exec server`; `options` are serve's."""
+        command under which serve and status run, such as `ip netns exec server`; `options` are serve's, those of a
+        cluster instead of `listen` (None) among them."""
         self.program, self.root, self.folder = program.resolve(), root, root / name
         self.fields, self.listen, self.place, self.options = fields, listen, place, options
         self.folder.mkdir()
@@ -59,9 +60,10 @@ class HostsRun:
     def serve(self):
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
+        listen = ["--listen", self.listen] if self.listen else []
         self.server = Process(self, "serve", "serve", "recipe.toml", *self.fields,
-                              f"run.dir={self.folder}/serve", "--listen", self.listen, "--ready-file", ready,
-                              *self.options, place=self.place)
+                              f"run.dir={self.folder}/serve", *listen, "--ready-file", ready, *self.options,
+                              place=self.place)
         wait_for(lambda: ready.exists() or self.server.child.poll() is not None, "the run is not served")
         if not ready.exists():
             fail(f"thinwire serve ended:\n{self.server.said()}")

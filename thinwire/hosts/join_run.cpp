@@ -195,13 +195,11 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
       throw Error("the link to the run cannot be measured: " + measured.error().message);
     }
     link = *measured;
-    const bool cluster = !options.access.newcomer.jwt.empty();
-    if (const auto down =
-            cluster
-                ? measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
-                                transport::participant_name(options.access.founder))
-                : std::nullopt) {
-      link->down_bytes_s = *down;
+    if (!options.access.newcomer.jwt.empty()) {  // on a cluster
+      const auto down =
+          measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
+                        transport::participant_name(options.access.founder));
+      link->down_bytes_s = down.value_or(link->down_bytes_s);
     }
   }
   SelfCheck check = check_self(

@@ -57,6 +57,7 @@ std::vector<membership::Sum> SumMaker::tick(
   for (; !waiting_.empty(); waiting_.pop_front()) {
     std::unique_ptr<Job> job = job_of(waiting_.front(), state);
     if (job == nullptr) continue;
+    const Sha256 name = job->sum.contributions;
     if (is_left_to_members(*job, state, down_bytes_s)) {
       left.push_back(job->sum);
       left.back().bytes = 0;
@@ -65,7 +66,7 @@ std::vector<membership::Sum> SumMaker::tick(
     } else {
       break;
     }
-    begun_.push_back(digest_of(summed(waiting_.front().commit)));
+    begun_.push_back(name);
     if (begun_.size() > kBegunRemembered) begun_.pop_front();
   }
   return left;
