@@ -26,6 +26,7 @@ constexpr int kMembers = 16;
 constexpr int kRows = 10;              // of a round, an even share
 constexpr double kRoundSeconds = 120;  // of a member at full speed, with an even share
 constexpr double kRepairSeconds = 180;
+constexpr double kTimeoutSeconds = 1800;
 
 struct Variant {
   const char* name;
@@ -68,6 +69,7 @@ class Run {
   Run(const Scene& scene, const Variant& variant, uint64_t seed)
       : scene_(scene), rng_(seed, 3), network_(seed), stage_{network_, options_, 0, {},
                                                              {},       {},       {}} {
+    options_.timeout_s = kTimeoutSeconds;
     options_.quorum = variant.quorum;
     options_.late_counts = variant.late_counts;
     const Sha256 weights = sha256(as_bytes("weights"));

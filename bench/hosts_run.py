@@ -51,7 +51,7 @@ class HostsRun:
         cluster instead of `listen` (None) among them."""
         self.program, self.root, self.folder = program.resolve(), root, root / name
         self.fields, self.listen, self.place, self.options = fields, listen, place, options
-        self.folder.mkdir()
+        self.folder.mkdir(exist_ok=True)
         self.members = {}  # by name
         self.round = 0
         self.wrong = []
@@ -69,9 +69,13 @@ class HostsRun:
             fail(f"thinwire serve ended:\n{self.server.said()}")
         self.ready = json.loads(ready.read_text())
 
+    def address(self):
+        """Where members join."""
+        return self.ready["address"]
+
     def join(self, name, *arguments, place=()):
-        self.members[name] = Process(self, name, "join", self.ready["address"], "--token", self.ready["token"],
-                                     f"run.dir={self.folder}/{name}", *arguments, place=place)
+        self.members[name] = Process(self, name, "join", self.address(), "--token", self.ready["token"],
+                                     f"run.dir={self.folder}/{name}", "train.threads=1", *arguments, place=place)
 
     def look(self):
         """Asks how far the run is; nothing while nobody answers."""

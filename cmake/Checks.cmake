@@ -1,5 +1,5 @@
 # Checks of the whole tree, as tests. They are declared before all others: clang-tidy runs beside
-# tests, many of which wait more than they compute, and the sanitizers once no other test is running.
+# tests, many of which wait more than they compute, the others once no other test is running.
 include(ProcessorCount)
 ProcessorCount(cores)
 math(EXPR half "(${cores} + 1) / 2")
@@ -13,6 +13,7 @@ endfunction()
 thinwire_check(format unit 1 "${CMAKE_SOURCE_DIR}/tools/check_format.py")
 thinwire_check(layers unit 1 "${CMAKE_SOURCE_DIR}/tools/check_layers.py")
 thinwire_check(clang_tidy tidy ${half} "${CMAKE_SOURCE_DIR}/tools/run_tidy.py" --jobs ${half})
-# Each builds its preset and runs the unit tests in it.
+# Each builds its preset and runs the tests that concern it.
+thinwire_check(libtorch torch ${all} ${CMAKE_COMMAND} --workflow --preset torch)
 thinwire_check(asan_ubsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
 thinwire_check(tsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset tsan)

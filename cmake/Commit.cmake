@@ -14,7 +14,7 @@ if(git AND EXISTS "${SOURCE}/.git")
   endif()
 endif()
 file(CONFIGURE OUTPUT "${OUT}.new" @ONLY CONTENT [[
-#include "thinwire/cli/version.h"
+#include "thinwire/cli/program.h"
 
 namespace thinwire::cli {
 const char* const kCommit = "@commit@";

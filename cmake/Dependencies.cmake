@@ -1,4 +1,5 @@
-# External libraries. All except LibTorch are Debian packages; tools/setup.sh installs them.
+# External libraries. All are Debian packages, which tools/setup.sh installs, but LibTorch, which is
+# off by default.
 
 find_package(Threads REQUIRED)
 find_package(BZip2 REQUIRED)

@@ -1,5 +1,5 @@
 # Puts the live page's files (thinwire/page/*.html, *.css, *.js) into the program: a source of
-# thinwire_page that defines what page/page_files.h declares.
+# thinwire_page that defines what page/page_server.h declares.
 
 file(GLOB embedded CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/page/*.html"
      "${CMAKE_CURRENT_SOURCE_DIR}/page/*.css" "${CMAKE_CURRENT_SOURCE_DIR}/page/*.js")

@@ -1,5 +1,5 @@
 # Puts the task files of tasks/ into the program: a source of thinwire_eval that defines what
-# eval/shipped_tasks.h declares.
+# eval/task.h declares.
 
 file(GLOB task_files CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/tasks/*.toml")
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${task_files})

@@ -8,8 +8,8 @@ set(THINWIRE_TORCH_DIR "${wheel}" CACHE PATH "Folder of the Python package torch
 
 set(torch_lib "${THINWIRE_TORCH_DIR}/lib")
 if(NOT EXISTS "${torch_lib}/libtorch_cpu.so")
-  message(FATAL_ERROR "LibTorch not found in '${THINWIRE_TORCH_DIR}'. Run tools/setup.sh, or set "
-                      "THINWIRE_TORCH_DIR, or configure without it (preset core).")
+  message(FATAL_ERROR "LibTorch not found in '${THINWIRE_TORCH_DIR}'. Run tools/setup.sh test, "
+                      "or set THINWIRE_TORCH_DIR, or configure without it (preset release).")
 endif()
 file(STRINGS "${torch_lib}/libc10.so" cxx11_symbol REGEX "__cxx11" LIMIT_COUNT 1)
 if(NOT cxx11_symbol)

@@ -4,13 +4,13 @@
 #   *_multi_test.cpp -> <folder>_multi_test, ctest label multi
 #   *_slow_test.cpp  -> <folder>_slow_test,  ctest label slow
 #   *_gpu_test.cpp   -> <folder>_gpu_test,   ctest label gpu; each test skips itself without a GPU
+#   *_torch_test.cpp -> <folder>_torch_test, ctest label torch; left out when LibTorch is off
 #   *_test.cpp       -> <folder>_test,       ctest label unit
-#   *_test.py        -> one test each, run where LibTorch is on; labels by the same suffixes
-# Other .cpp files there are helpers and go into each of these programs. *_torch_test.cpp are left
-# out when LibTorch is off. All of them link thinwire_<folder> if that layer exists.
+#   *_test.py        -> one test each, left out under the sanitizers; labels by the same suffixes
+# Other .cpp files there are helpers and go into each of these programs. All of them link
+# thinwire_<folder> if that layer exists.
 #
-# A program that is slow to start (LibTorch, sanitizers) is a few ctest tests, shards of it; of any
-# other, each test is one of ctest.
+# A program is a few ctest tests, shards of it: a process for each of its tests would take longer.
 #
 # *_nats_*test.cpp are left out where there is no libnats.
 #
@@ -18,7 +18,6 @@
 # tests/paths.h. Python tests find both folders, and THINWIRE_BINARY, in their environment.
 
 if(THINWIRE_TESTS)
-  include(GoogleTest)
   set(test_directory "${CMAKE_BINARY_DIR}/test_tmp")
   file(MAKE_DIRECTORY "${test_directory}")
   set(shared_data "${CMAKE_SOURCE_DIR}/../shared/data")
@@ -42,7 +41,7 @@ function(thinwire_tests folder)
   if(NOT nats_FOUND)
     list(FILTER remaining EXCLUDE REGEX "_nats_(multi_)?test\\.cpp$")
   endif()
-  foreach(kind multi slow gpu unit)
+  foreach(kind multi slow gpu torch unit)
     set(suffix "_${kind}_test")
     if(kind STREQUAL "unit")
       set(suffix "_test")
@@ -56,7 +55,7 @@ function(thinwire_tests folder)
     endif()
   endforeach()
 
-  if(THINWIRE_TORCH)
+  if(NOT THINWIRE_SANITIZE)
     thinwire_python_tests(${folder})
   endif()
 endfunction()
@@ -72,34 +71,25 @@ function(thinwire_test_program name label sources libraries)
     thinwire_precompile(${name} REUSE_FROM thinwire_test_paths)
   endif()
 
-  set(timeout 60)
-  if(NOT label STREQUAL "unit")
-    set(timeout 600)
-  endif()
-  thinwire_loads_torch(loads_torch "${libraries}")
   if(label STREQUAL "gpu")
     add_test(NAME ${name} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
     set_tests_properties(${name} PROPERTIES LABELS gpu TIMEOUT 600
                                             SKIP_REGULAR_EXPRESSION "no GPU: ")
-  elseif(loads_torch OR THINWIRE_SANITIZE)
-    # Starting costs more than most tests do, so not once for each of them. Shards run side by side,
-    # and suites keep what their tests share in the temporary folder: each shard has its own.
-    math(EXPR last "${THINWIRE_TEST_SHARDS} - 1")
-    foreach(shard RANGE ${last})
-      set(temporary "${test_directory}/${name}.${shard}")
-      file(MAKE_DIRECTORY "${temporary}")
-      add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
-      set_tests_properties(
-        ${name}.${shard}
-        PROPERTIES LABELS ${label} TIMEOUT 1800
-                   ENVIRONMENT "GTEST_TOTAL_SHARDS=${THINWIRE_TEST_SHARDS};\
-GTEST_SHARD_INDEX=${shard};TMPDIR=${temporary}")
-    endforeach()
-  else()
-    gtest_discover_tests(
-      ${name} TEST_PREFIX ${name}. WORKING_DIRECTORY "${test_directory}"
-      DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120 PROPERTIES LABELS ${label} TIMEOUT ${timeout})
+    return()
   endif()
+  # Shards run side by side, and suites keep what their tests share in the temporary folder: each
+  # shard has its own.
+  math(EXPR last "${THINWIRE_TEST_SHARDS} - 1")
+  foreach(shard RANGE ${last})
+    set(temporary "${test_directory}/${name}.${shard}")
+    file(MAKE_DIRECTORY "${temporary}")
+    add_test(NAME ${name}.${shard} COMMAND ${name} WORKING_DIRECTORY "${test_directory}")
+    set_tests_properties(
+      ${name}.${shard}
+      PROPERTIES LABELS ${label} TIMEOUT 1800
+                 ENVIRONMENT "GTEST_TOTAL_SHARDS=${THINWIRE_TEST_SHARDS};\
+GTEST_SHARD_INDEX=${shard};TMPDIR=${temporary}")
+  endforeach()
 endfunction()
 
 function(thinwire_python_tests folder)
@@ -118,27 +108,4 @@ function(thinwire_python_tests folder)
                  ENVIRONMENT "THINWIRE_BINARY=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/thinwire;\
 THINWIRE_SOURCE_DIR=${CMAKE_SOURCE_DIR};THINWIRE_SHARED_DATA=${shared_data}")
   endforeach()
-endfunction()
-
-# Sets `result` to whether a program that links these libraries loads LibTorch, perhaps through
-# other libraries.
-function(thinwire_loads_torch result libraries)
-  set(loads FALSE)
-  if(THINWIRE_TORCH)
-    foreach(library IN LISTS libraries)
-      string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" library "${library}")
-      if(library STREQUAL "thinwire::torch")
-        set(loads TRUE)
-      elseif(TARGET "${library}")
-        get_target_property(further "${library}" INTERFACE_LINK_LIBRARIES)
-        if(further)
-          thinwire_loads_torch(loads "${further}")
-        endif()
-      endif()
-      if(loads)
-        break()
-      endif()
-    endforeach()
-  endif()
-  set(${result} ${loads} PARENT_SCOPE)
 endfunction()

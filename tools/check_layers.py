@@ -5,6 +5,8 @@ The table below is the architecture. It is compared with every #include in thinw
 and with the DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files
 of the folders tensor and model only.
 
+JSON and TOML are parsed in one place each, which limits how deeply they may be nested.
+
 Also checks that a type's name stands for one type in each program (the one-definition rule): in thinwire/
 with each folder of tests/ and bench/.
 """
@@ -40,7 +42,7 @@ MAY_INCLUDE = {
     "train": "report convert checkpoint sync codec eval model optim data method transport schedule tensor events"
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
-    "serve": "membership codec method transport tensor config base",
+    "serve": "membership sync codec method transport tensor config base",
     "member": "train report checkpoint serve membership sync method data transport tensor events"
     " config base",
     "bench": "train sync model data method transport tensor events config base",
@@ -50,6 +52,11 @@ MAY_INCLUDE = {
     " method transport links schedule tensor events config base",
 }
 TORCH_FOLDERS = ("tensor", "model")
+# The only file that may call a library's parser.
+PARSERS = {
+    "thinwire/base/json.cpp": re.compile(r"\b(?:json|Json|HfJson|Value)::(?:parse|accept|sax_parse)\("),
+    "thinwire/config/toml_document.cpp": re.compile(r"\btoml::parse(?:_file)?\("),
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 TORCH_HEADER = re.compile(r"^(torch|ATen|c10)/")
@@ -92,6 +99,9 @@ def check_includes(root):
             problem = match and include_problem(path, folder, *match.groups())
             if problem:
                 problems.append(f"{relative}:{number}: {problem}")
+            for parser, call in PARSERS.items():
+                if call.search(line) and relative.as_posix() != parser:
+                    problems.append(f"{relative}:{number}: only {parser} parses with this library")
             if match:
                 unused.discard((folder, match[2].split("/")[1] if "/" in match[2] else ""))
     for folder, other in sorted(unused):

@@ -7,21 +7,21 @@ usage() {
   cat <<'EOF'
 Usage: tools/setup.sh [build|test]
 
-Installs what is missing, and nothing else: Debian packages, and the pinned Python packages of
-requirements.txt into .venv. `build` (the default) is what building and running needs, `test`
-adds what the tests and checks need. Takes under a second when nothing is missing.
+Installs what is missing, and nothing else. `build` (the default) is what building and running
+needs, Debian packages; `test` adds what the tests and checks need, further Debian packages and the
+pinned Python packages of requirements.txt, into .venv. Takes under a second when nothing is missing.
 EOF
 }
 
 build_packages=(
-  ccache cmake g++ lld-16 ninja-build pkg-config python3-venv
+  ccache cmake g++ lld-16 ninja-build pkg-config python3
   libbz2-dev libcli11-dev libexpected-dev libfmt-dev libhwy-dev libicu-dev libsentencepiece-dev
   libssl-dev libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
   libbenchmark-dev gnuplot-nox libcpp-httplib-dev libnats-dev libopenmpi-dev nats-server openmpi-bin
 )
 test_packages=(
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev
-  libgmock-dev libgtest-dev librapidcheck-dev
+  libgmock-dev libgtest-dev librapidcheck-dev python3-venv
 )
 
 die() {
@@ -62,12 +62,12 @@ install_packages() {
   fi
 }
 
-# Whether .venv holds exactly the versions pinned in the given files.
+# Whether .venv holds exactly the versions pinned in requirements.txt.
 venv_is_complete() {
-  [[ -x .venv/bin/python ]] && .venv/bin/python - "$@" <<'EOF'
+  [[ -x .venv/bin/python ]] && .venv/bin/python - <<'EOF'
 import importlib.metadata, sys
 
-for line in (line for path in sys.argv[1:] for line in open(path)):
+for line in open("requirements.txt"):
     name, _, version = line.strip().partition("==")
     if version:
         try:
@@ -89,19 +89,18 @@ copy_venv() {
 
 # Works on a copy that replaces .venv when it is complete, so that no broken one ever stays.
 install_python() {
-  local requirements=$1
   local new="$PWD/.venv.new" final="$PWD/.venv"
   trap 'rm -rf .venv.new' EXIT
   rm -rf "$new"
   if [[ -x .venv/bin/python ]]; then
     copy_venv "$final" "$new"
   fi
-  echo "setup: installing Python packages of $requirements into .venv (torch is large)"
+  echo "setup: installing Python packages of requirements.txt into .venv (torch is large)"
   python3 -m venv "$new"
   # Compiling all of torch's dependencies ahead would take longer than what is run of them.
   "$new/bin/python" -m pip install --quiet --disable-pip-version-check --no-compile \
-    -r "$requirements" ||
-    die "Python packages of $requirements could not be installed (see above);" \
+    -r requirements.txt ||
+    die "Python packages of requirements.txt could not be installed (see above);" \
       "nothing was changed, run again when the cause is removed"
   # Scripts in a virtual environment name its folder.
   { grep -rlIF "$new" "$new/bin" || true; } | xargs -r sed -i "s|$new|$final|g"
@@ -110,12 +109,12 @@ install_python() {
 }
 
 main() {
-  local packages=("${build_packages[@]}") requirements=(requirements.txt)
+  local packages=("${build_packages[@]}") needs_python=false
   case "${1:-build}" in
     build) ;;
     test)
       packages+=("${test_packages[@]}")
-      requirements+=(requirements-test.txt)
+      needs_python=true
       ;;
     -h | --help)
       usage
@@ -131,7 +130,9 @@ main() {
   exec 9>.cache/setup.lock
   flock 9 # one installation at a time
   install_packages "${packages[@]}"
-  venv_is_complete "${requirements[@]}" || install_python "${requirements[-1]}"
+  if $needs_python && ! venv_is_complete; then
+    install_python
+  fi
 }
 
 main "$@"

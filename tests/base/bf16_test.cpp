@@ -1,16 +1,16 @@
-#include "thinwire/base/bf16.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "thinwire/base/half.h"
 
 namespace thinwire {
 namespace {
 
 TEST(Bf16, EveryValueSurvivesTheWayThereAndBack) {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
-    const float value = to_float({static_cast<uint16_t>(bits)});
+    const float value = to_float(Bf16{static_cast<uint16_t>(bits)});
     if (std::isnan(value)) {
       EXPECT_TRUE(std::isnan(round_to_bf16(value)));
     } else {

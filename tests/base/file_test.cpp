@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +48,14 @@ TEST_F(Files, WriteAppearsWholeAndAlone) {
   write_file(folder_ / "a/b/c.txt", "other");
   EXPECT_EQ(read_text_file(folder_ / "a/b/c.txt"), "other");
   EXPECT_FALSE(fs::exists(folder_ / "a/b/c.txt.partial"));
+}
+
+TEST_F(Files, NoFileTakesThePlaceOfAPipe) {
+  const fs::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { write_file(pipe, "text"); }), HasSubstr("it is a device or a pipe"));
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  EXPECT_THAT(names(), UnorderedElementsAre("pipe"));
 }
 
 TEST_F(Files, LargeFilesAndHeadersWrittenLast) {
@@ -117,11 +126,38 @@ TEST_F(Files, ReadingWhatIsNotThereNamesThePath) {
   EXPECT_THAT(error_of([&] { MappedFile{folder_}; }), HasSubstr("not a regular file"));
 }
 
+TEST_F(Files, ALinkToNothingIsNamedAsSuch) {
+  fs::create_symlink(folder_ / "gone", folder_ / "link");
+  const auto named = HasSubstr((folder_ / "link").string() + ": it is a link to " +
+                               (folder_ / "gone").string() + ", which does not exist");
+  EXPECT_THAT(error_of([&] { read_text_file(folder_ / "link"); }), named);
+  EXPECT_THAT(error_of([&] { MappedFile(folder_ / "link"); }), named);
+  EXPECT_THAT(error_of([&] { file_exists(folder_ / "link"); }), named);
+  EXPECT_THAT(error_of([&] { is_file(folder_ / "link"); }), named);
+  EXPECT_FALSE(file_exists(folder_ / "gone"));
+  write_file(folder_ / "gone", "text");
+  EXPECT_TRUE(file_exists(folder_ / "link"));
+  EXPECT_TRUE(is_file(folder_ / "link"));
+  EXPECT_FALSE(is_file(folder_));
+  EXPECT_EQ(read_text_file(folder_ / "link"), "text");
+}
+
+TEST_F(Files, AGitLfsPointerIsNamedAsSuch) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
+  write_file(folder_ / "pointer", pointer);
+  write_file(folder_ / "text", " " + pointer);
+  EXPECT_THAT(error_of([&] { read_text_file(folder_ / "pointer"); }),
+              HasSubstr((folder_ / "pointer").string() + ": it is a git-lfs pointer"));
+  EXPECT_THAT(error_of([&] { MappedFile(folder_ / "pointer"); }), HasSubstr("git lfs pull"));
+  EXPECT_EQ(read_text_file(folder_ / "text"), " " + pointer);
+}
+
 TEST_F(Files, PublishDirectoryReplacesNothing) {
   write_file(folder_ / "made/a", "new");
   fs::create_directories(folder_ / "taken");
   EXPECT_THAT(error_of([&] { publish_directory(folder_ / "made", folder_ / "taken"); }),
-              HasSubstr("exists already"));
+              HasSubstr("exists already; choose another folder"));
   publish_directory(folder_ / "made", folder_ / "free");
   EXPECT_EQ(read_text_file(folder_ / "free/a"), "new");
   EXPECT_THAT(names(), UnorderedElementsAre("taken", "free"));

@@ -1,5 +1,3 @@
-#include "thinwire/base/helper_threads.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,8 @@
 #include <atomic>
 #include <chrono>
 #include <vector>
+
+#include "thinwire/base/threads.h"
 
 namespace thinwire {
 namespace {

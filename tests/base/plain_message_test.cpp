@@ -1,4 +1,3 @@
-#include "thinwire/base/plain_message.h"
 
 #include <gtest/gtest.h>
 

@@ -129,7 +129,5 @@ TEST(PermitHold, WithoutPermitsDoesNothing) {
   hold.resume();
 }
 
-TEST(AvailableCores, AreAtLeastOne) { EXPECT_GE(available_cores(), 1); }
-
 }  // namespace
 }  // namespace thinwire

@@ -116,9 +116,101 @@ TEST(ParseQuantity, TakesTheUnitBehindTheNumber) {
   EXPECT_EQ(parse_quantity("0.8 Gbit/s", "bit/s"), 0.8e9);
   EXPECT_EQ(parse_quantity("0.8G", "bit/s"), 0.8e9);
   EXPECT_EQ(parse_quantity("5 B", "B"), 5);
-  for (const char* text : {"0.8GB/s", "bit/s", "1 G"}) {
+  for (const char* text : {"0.8GB", "bit/s", "1 G"}) {
     EXPECT_THROW(parse_quantity(text, "bit/s"), UsageError) << text;
   }
+}
+
+TEST(ParseQuantity, TakesRatesAsPeopleWriteThem) {
+  for (const char* text :
+       {"10Mbps", "10mbps", "10 Mbit/s", "10Mbit", "10mbit", "10MBIT/S", "10Mb/s", "10mb/s",
+        "10M bits/s", "0.01Gbps", "10000Kbit/s", "10000kbps"}) {
+    EXPECT_EQ(parse_quantity(text, "bit/s"), 10e6) << text;
+  }
+  for (const char* text : {"10MB/s", "10 MB/s", "10MBps", "10mB/s", "10Mbyte/s", "10 MBytes/s"}) {
+    EXPECT_EQ(parse_quantity(text, "bit/s"), 80e6) << text;
+  }
+  EXPECT_EQ(parse_quantity("1MiB/s", "bit/s"), 8'388'608);
+  for (const char* text : {"165TFLOPS", "165 TFLOPS", "165tflops", "165TFLOPs", "165 TFLOP/s",
+                           "165Tflop/s", "165T", "0.165PFLOPS"}) {
+    EXPECT_EQ(parse_quantity(text, "FLOP/s"), 165e12) << text;
+  }
+  EXPECT_EQ(parse_quantity("2k tok/s", "tokens/s"), 2000);
+}
+
+TEST(ParseQuantity, AsksWhereAUnitHasTwoMeanings) {
+  for (const char* text : {"10MB", "10Mb", "10mb", "10MBPS", "10MB/S", "10 Mb"}) {
+    try {
+      parse_quantity(text, "bit/s");
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(error.what(),
+                fmt::format("'{}': does it count bytes (10MB/s) or bits (10Mbit/s)?", text));
+    }
+  }
+  for (const char* text : {"b", "fastb", "10MW", "10TB/s"}) {
+    EXPECT_THROW(parse_quantity(text, "FLOP/s"), UsageError) << text;
+    EXPECT_EQ(unit_question(text, "FLOP/s"), "") << text;
+  }
+  EXPECT_EQ(unit_question("fastb", "bit/s"), "");
+  EXPECT_EQ(unit_question("10MW", "bit/s"), "");
+}
+
+TEST(ParseQuantity, AsksWhatABareSmallRateMeans) {
+  EXPECT_EQ(unit_question("10", "bit/s"),
+            "is it 10 Mbit/s or 10 bit/s? Write the unit, too: 10Mbit/s");
+  EXPECT_EQ(unit_question("40", "FLOP/s"),
+            "is it 40 TFLOP/s or 40 FLOP/s? Write the unit, too: 40TFLOP/s");
+  for (const char* text : {"10", "0.8", "999"}) {
+    EXPECT_THROW(parse_quantity(text, "bit/s"), UsageError) << text;
+    EXPECT_THROW(parse_quantity(text, "FLOP/s"), UsageError) << text;
+  }
+  EXPECT_EQ(parse_quantity("10bit/s", "bit/s"), 10);
+  EXPECT_EQ(parse_quantity("0.5 bit/s", "bit/s"), 0.5);
+  EXPECT_EQ(parse_quantity("10bps", "bit/s"), 10);
+  EXPECT_EQ(parse_quantity("1k", "bit/s"), 1000);
+  EXPECT_EQ(parse_quantity("1000", "bit/s"), 1000);
+  EXPECT_EQ(parse_quantity("0", "bit/s"), 0);
+  EXPECT_EQ(parse_quantity("10", "B"), 10);
+}
+
+TEST(ParseQuantity, TakesTimesAsPeopleWriteThem) {
+  EXPECT_EQ(parse_quantity("20ms", "s"), 0.02);
+  EXPECT_EQ(parse_quantity("35 ms", "s"), 0.035);
+  EXPECT_EQ(parse_quantity("150us", "s"), 150e-6);
+  EXPECT_EQ(parse_quantity("150 µs", "s"), 150e-6);
+  EXPECT_EQ(parse_quantity("1.5s", "s"), 1.5);
+  EXPECT_EQ(parse_quantity("10 min", "s"), 600);
+  EXPECT_EQ(parse_quantity("2h", "s"), 7200);
+  EXPECT_EQ(parse_quantity("1d", "s"), 86400);
+  EXPECT_EQ(parse_quantity("90s", "min"), 1.5);
+  EXPECT_EQ(parse_quantity("2h", "min"), 120);
+  for (const char* text : {"20 m", "10Min", "ms", "h", "1h30min", "20mss"}) {
+    try {
+      parse_quantity(text, "s");
+      ADD_FAILURE() << "accepted " << text;
+    } catch (const UsageError& error) {
+      EXPECT_EQ(error.what(), fmt::format("'{}' is not a time; times are written like 20ms, 1.5s, "
+                                          "10min, 2h or 1d",
+                                          text));
+    }
+  }
+}
+
+TEST(ParseQuantity, AsksWhatABareNumberOfMemoryOrDelayMeans) {
+  EXPECT_EQ(unit_question("16", "B", "--memory"), "is it 16 GB or 16 B? Write the unit, too: 16GB");
+  EXPECT_EQ(unit_question("4096", "B", "memory_bytes"),
+            "is it 4096 MB or 4096 B? Write the unit, too: 4096MB");
+  EXPECT_EQ(unit_question("20", "s", "--delay"), "is it 20 ms or 20 s? Write the unit, too: 20ms");
+  for (const char* text : {"0", "1e6", "16B", "16GB"}) {
+    EXPECT_EQ(unit_question(text, "B", "--limit"), "") << text;
+  }
+  for (const char* text : {"0.02", "2", "20s"}) {
+    EXPECT_EQ(unit_question(text, "s", "--delay"), "") << text;
+  }
+  EXPECT_EQ(unit_question("20", "s", "delay_s"), "");  // its name has the unit
+  EXPECT_EQ(unit_question("10", "B", "--payload"), "");
+  EXPECT_EQ(unit_question("20", "s", "timeout_s"), "");
 }
 
 TEST(ParseQuantity, BytesMayHaveSuffixesOfPowersOf1024) {

@@ -1,8 +1,7 @@
-#include "thinwire/base/value_format.h"
-
 #include <gtest/gtest.h>
 
 #include "thinwire/base/names.h"
+#include "thinwire/base/payload_format.h"
 
 namespace thinwire {
 namespace {

@@ -13,7 +13,7 @@
 #include "tests/cli/program_run.h"
 #include "tests/tiny_run.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/refusal.h"
+#include "thinwire/cli/program.h"
 #include "thinwire/launch/train.h"
 
 namespace thinwire::cli {
@@ -56,6 +56,8 @@ class AbsurdValues : public testing::Test {
     calls["plan distro"] = calls["plan efficiency"] = calls["plan loss"] = calls["recipe"] = {};
     calls["plan utilization"] = {"--parameters", "1M", "--layers", "2", "--step-seconds", "1"};
     calls["generate"] = {run, "--prompt", "thin", "--tokens", "1", "--threads", "1"};
+    calls["chat"] = {run,        "--prompt", "thin",      "--template", path("words.txt"),
+                     "--tokens", "1",        "--threads", "1"};
     calls["eval"] = {run, "perplexity", "--text", path("words.txt"), "--threads", "1"};
     calls["export"] = {run, path("hf")};
     calls["import"] = {path("hf"), path("imported")};

@@ -70,6 +70,8 @@ server_tags: [ "{HOSTS[number]}" ]
 include "./keys/accounts.conf"
 tls {{ {certificate} }}
 jetstream {{ store_dir: "{self.folder}/s{number}" }}
+ping_interval: "10s"
+ping_max: 2
 cluster {{
   name: runs
   listen: "{HOSTS[number]}:{self.routes[number]}"
@@ -102,6 +104,10 @@ http: "{HOSTS[number]}:{self.monitors[number]}"
     def kill(self, number):
         self.processes[number].kill()
         self.processes.pop(number).wait()
+
+    def stop(self, number):
+        """As if it hung: its connections stay."""
+        self.processes[number].send_signal(signal.SIGSTOP)
 
     def leader(self, stream):
         """The number of the server that leads the first stream whose name ends so."""

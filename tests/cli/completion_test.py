@@ -15,9 +15,36 @@ def script(shell):
 
 
 def subcommands():
-    lines = subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout.splitlines()
-    listed = lines[lines.index("Subcommands:") + 1:]
-    return {line.split()[0] for line in listed if line.startswith("  ") and not line.startswith("   ")}
+    """By the headings under which --help lists them."""
+    shown = subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout
+    groups = {}
+    for block in shown.split("\n\n"):
+        heading, *lines = block.splitlines()
+        if heading.endswith(":") and heading not in ("Options:", "Examples:"):
+            groups[heading] = [line.split()[0] for line in lines if line.startswith("  ") and line[2] != " "]
+    return groups
+
+
+def all_subcommands():
+    return {name for names in subcommands().values() for name in names}
+
+
+class Help(unittest.TestCase):
+    def test_lists_every_command_under_one_of_four_headings(self):
+        groups = subcommands()
+        self.assertEqual(list(groups), ["Train a model:", "Share a run among many hosts:", "Use a model:",
+                                        "Plan and set up:"])
+        self.assertIn("chat", groups["Use a model:"])
+        self.assertEqual(len(all_subcommands()), sum(map(len, groups.values())))
+
+    def test_shows_three_examples_of_its_own(self):
+        shown = subprocess.run([BINARY, "--help"], check=True, capture_output=True, text=True).stdout
+        examples = shown[shown.index("Examples:"):].split("\n\n")[0].splitlines()[1:]
+        self.assertEqual(len(examples), 3)
+        for line in examples:
+            self.assertIn(line.split()[1], all_subcommands())
+        of_a_command = subprocess.run([BINARY, "train", "--help"], check=True, capture_output=True, text=True).stdout
+        self.assertNotIn("Examples:", of_a_command)
 
 
 class BashCompletion(unittest.TestCase):
@@ -34,7 +61,7 @@ class BashCompletion(unittest.TestCase):
         return set(done.stdout.split())
 
     def test_offers_every_subcommand(self):
-        self.assertEqual(self.complete(""), subcommands() | {"--help", "--version"})
+        self.assertEqual(self.complete(""), all_subcommands() | {"--help", "--version"})
         self.assertEqual(self.complete("reci"), {"recipe"})
 
     def test_offers_the_flags_of_the_subcommand(self):
@@ -68,7 +95,7 @@ class OtherShells(unittest.TestCase):
     def test_know_every_subcommand_and_are_well_formed(self):
         for shell in ("zsh", "fish"):
             text = script(shell)
-            for name in subcommands():
+            for name in all_subcommands():
                 self.assertRegex(text, rf"\b{name}\b")
             if shutil.which(shell):
                 subprocess.run([shell, "-n"], input=text, check=True, text=True)

@@ -76,11 +76,23 @@ class EvalTest(unittest.TestCase):
         self.expect(1, "has no arc/ARC-Easy-Dev.jsonl", "arc_easy", "--items", items)
         (self.piqa / "valid.jsonl").write_text('{"goal": "cut", "sol1": "a"}\n')
         self.expect(1, "valid.jsonl: line 1: there is no field 'sol2'", "piqa", "--items", items)
-        (self.piqa / "valid.jsonl").write_text((json.dumps(ITEM | {"sol1": "x" * 80}) + "\n") * 3)
-        self.expect(1, "task piqa: item 0", "piqa", "--items", items)
         (self.piqa / "valid.jsonl").write_text(json.dumps(ITEM) + "\n")
         self.expect(1, "valid-labels.lst: line 2: an answer to no record", "piqa", "--items", items)
         self.assertEqual([path.name for path in self.root.iterdir() if "items" in path.name], [])
+
+    def test_what_the_context_has_no_room_for_is_cut_and_counted(self):
+        long = ITEM | {"sol1": "x" * 80}
+        (self.piqa / "valid.jsonl").write_text((json.dumps(long) + "\n") * 3)
+        items = self.root / "items.jsonl"
+        done = self.eval("piqa", "--json", "--items", items)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("piqa: 3 of 6 texts do not fit into the context of 64 tokens; cut off at their beginning: "
+                      "114 tokens, 51 of them from 3 choices, scored by the rest", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["tasks"]["piqa"]["cut"], 3)
+        line = json.loads(items.read_text().splitlines()[0])
+        self.assertEqual((line["tokens"], line["cut"]), ([64, 11], [38, 0]))
+        # The last 64 tokens after the one before them, as without any context.
+        self.assertNotIn("do not fit", self.eval("piqa", "--context", 200).stderr)
 
     def test_a_model_without_a_vocabulary(self):
         (self.root / "hf" / "vocabulary.json").unlink()

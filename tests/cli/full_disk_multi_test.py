@@ -64,10 +64,38 @@ class FullDisk(HostsCase):
         while self.status()["step"] < 3:
             pass
         disk.fill()
-        server.wait_for(f"the disk of {disk.folder}/server is full; the run waits")
+        server.wait_for(f"the disk of {disk.folder}/server is full; nats-server is stopped and the run waits")
+        server.wait_for("waits for room on the coordinator's disk")
+        for member in members.values():
+            member.wait_for("waits until the run can be reached again")
+        asked = self.start("status", self.ready["address"], "--token", self.ready["token"])
+        self.assert_refused(asked, 1, f"cannot reach the run at {self.ready['address']}: nobody answers")
         disk.empty()
         server.wait_for("there is room on the disk again")
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*FIELDS))
+
+    def test_a_disk_that_cannot_hold_the_store_is_refused_before_the_run_begins(self):
+        disk = self.small_disk("serve", "256k")
+        server = self.start("serve", "recipe.toml", *self.fields, *FIELDS, "model.hidden=64",
+                            f"run.dir={disk.folder}", "--listen", "127.0.0.1:0")
+        self.assert_refused(server, 2, "the run's store takes up to", f"but the disk of {disk.folder}/server has only")
+
+    def test_a_mailbox_whose_disk_is_full_says_so_and_goes_on(self):
+        disk = self.small_disk("mailbox", "64m")
+        fields = (*FIELDS[:2], "train.steps=60", "sync.timeout_s=20")
+        ready = self.folder / "ready.json"
+        server = self.start("serve", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/serve",
+                            "--mailbox", disk.folder, "--ready-file", ready)
+        self.wait_until_ready(server, ready)
+        members = {name: self.join(name) for name in ("member0", "member1")}
+        server.wait_for("is active")
+        disk.fill()
+        for one in (server, *members.values()):
+            one.wait_for(f"the mailbox {disk.folder} cannot be written to (")
+            self.assertIn(FULL, one.messages)
+        disk.empty()
+        self.assert_complete(server, **members)
+        self.assertIn(f"the mailbox {disk.folder} can be written to again", server.messages)
 
 
 if __name__ == "__main__":

@@ -3,46 +3,14 @@ prompt from."""
 
 import json
 import os
-import struct
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
+from tiny_model import write_tiny_model
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
-
-
-def write_tiny_model(folder):
-    """A Llama of a few weights on bytes."""
-    hidden, between, vocab = 8, 16, 258
-    config = {
-        "model_type": "llama",
-        "vocab_size": vocab,
-        "hidden_size": hidden,
-        "intermediate_size": between,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 2,
-        "max_position_embeddings": 64,
-        "tie_word_embeddings": True,
-        "bos_token_id": 256,
-    }
-    layer = {"input_layernorm": [hidden], "post_attention_layernorm": [hidden]}
-    layer |= {f"self_attn.{name}_proj": [hidden, hidden] for name in "qkvo"}
-    layer |= {"mlp.gate_proj": [between, hidden], "mlp.up_proj": [between, hidden], "mlp.down_proj": [hidden, between]}
-    shapes = {"model.embed_tokens.weight": [vocab, hidden], "model.norm.weight": [hidden]}
-    shapes |= {f"model.layers.0.{name}.weight": shape for name, shape in layer.items()}
-    header, data = {}, b""
-    for name, shape in shapes.items():
-        count = shape[0] * (shape[1] if len(shape) > 1 else 1)
-        values = struct.pack(f"<{count}f", *((i * 7919 % 997 - 498) / 997 for i in range(count)))
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
-        data += values
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "vocabulary.json").write_text('{"vocabulary": "byte"}\n')
-    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
 class HfCommandsTest(unittest.TestCase):
@@ -112,6 +80,24 @@ class HfCommandsTest(unittest.TestCase):
         self.assertEqual(generate(stdin="two\nlines\n\n"), expected)
         self.assertEqual(generate("--prompt", "two\nlines\n", stdin="something else"), expected)
         self.assertEqual(generate(stdin=""), generate("--prompt", ""))
+
+    def test_a_text_may_be_longer_than_the_training_had_it(self):
+        write_tiny_model(self.root / "hf")
+
+        def generate(*arguments):
+            command = [THINWIRE, "generate", self.root / "hf", "--greedy", "--ignore-end", "--prompt", "a" * 60, *arguments]
+            return subprocess.run(command, capture_output=True, text=True, check=False, errors="replace")
+
+        within = generate("--tokens", "3")
+        self.assertEqual(within.returncode, 0, within.stderr)
+        self.assertNotIn("longer", within.stderr)
+        beyond = generate("--tokens", "20")
+        self.assertEqual(beyond.returncode, 0, beyond.stderr)
+        self.assertIn("this text of up to 81 tokens is longer than the 64 that the model was trained with", beyond.stderr)
+        self.assertEqual(beyond.stdout, generate("--tokens", "20", "--context", "81").stdout)
+        refused = generate("--tokens", "20", "--context", "64")
+        self.assertEqual(refused.returncode, 2)
+        self.assertIn("a text of 81 tokens, with what is to be added, exceeds --context 64", refused.stderr)
 
 
 if __name__ == "__main__":

@@ -121,14 +121,20 @@ class HostsCase(unittest.TestCase):
             self.assertIn(text, one.messages)
 
     def join(self, name, *fields, token=None, address=None, place=()):
+        """With one thread, as trained_digest: more of them round gradients otherwise."""
         return self.start("join", address or self.ready["address"], "--token", token or self.ready["token"],
-                          f"run.dir={self.folder}/{name}", *fields, place=place)
+                          f"run.dir={self.folder}/{name}", "train.threads=1", *fields, place=place)
 
     def status(self):
         done = subprocess.run([*self.server_place, BINARY, "status", self.ready["address"], "--token",
                                self.ready["token"], "--json"],
                               capture_output=True, text=True, check=True, timeout=PATIENCE)
         return json.loads(done.stdout)
+
+    def run_of(self, workers, *fields):
+        """Serves a run and joins with all that it begins with."""
+        server = self.serve(f"train.workers={workers}", *fields)
+        return server, {f"member{i}": self.join(f"member{i}") for i in range(workers)}
 
     def trained_digest(self, *fields):
         """Of the same run with threads of one process."""

@@ -92,6 +92,23 @@ TEST_F(InspectTest, ShowsARunFolder) {
                     HasSubstr("00112233445566ff")));
 }
 
+TEST_F(InspectTest, ABrokenTextFileIsRefusedWithTheReason) {
+  write_file(folder_ / "a.json", "{\"a\": 1,\n");
+  EXPECT_THAT(error_of(folder_ / "a.json"), HasSubstr("a.json is damaged: its JSON does not end"));
+  write_file(folder_ / "a.json", "{\n\"a\" 1}\n");
+  EXPECT_THAT(error_of(folder_ / "a.json"), HasSubstr("it is not JSON from line 2 on"));
+  write_file(folder_ / "a.json", "[1, 2]");
+  EXPECT_EQ(describe_path(folder_ / "a.json"), "[1, 2]");
+  write_file(folder_ / "a.toml", "[train]\nsteps 3\n");
+  EXPECT_THAT(error_of(folder_ / "a.toml"), HasSubstr("a.toml:2: "));
+}
+
+TEST_F(InspectTest, ALinkToNothingIsNamedAsOne) {
+  fs::create_symlink("gone", folder_ / "link.toml");
+  EXPECT_THAT(error_of(folder_ / "link.toml"),
+              HasSubstr("link.toml: it is a link to gone, which does not exist"));
+}
+
 TEST_F(InspectTest, ShowsATensorBoardFile) {
   fs::path file;
   {
@@ -112,6 +129,35 @@ TEST_F(InspectTest, ShowsTheTensorsOfASafetensorsFile) {
   writer.commit();
   EXPECT_THAT(describe_path(file), AllOf(HasSubstr("2 tensors, 10 values\nformat: pt\n"),
                                          HasSubstr("matrix  bf16  2 x 3       6\n")));
+}
+
+TEST_F(InspectTest, ShowsAnAdaptersFolderAndItsUse) {
+  write_file(folder_ / "adapter_config.json", "{\"peft_type\": \"LORA\"}\n");
+  tensor::SafetensorsWriter writer(folder_ / "adapter_model.safetensors", {{"lora_A", {2, 3}}},
+                                   DType::kF32, {});
+  writer.write(std::vector<float>(6, 1.0F));
+  writer.commit();
+  EXPECT_THAT(describe_path(folder_),
+              AllOf(HasSubstr("PEFT folder"), HasSubstr("`thinwire generate " + folder_.string()),
+                    HasSubstr("adapter_config.json:\n{\"peft_type\": \"LORA\"}"),
+                    HasSubstr("adapter_model.safetensors: 1 tensor, 6 values")));
+}
+
+TEST_F(InspectTest, ShowsAMailboxAndItsUse) {
+  for (const char* below : {"first/first/records/ledger", "first/m1/blobs", "first/m2", "other"}) {
+    fs::create_directories(folder_ / below);
+  }
+  EXPECT_THAT(describe_path(folder_),
+              AllOf(HasSubstr("mailbox, "), HasSubstr("`thinwire join " + folder_.string()),
+                    HasSubstr("run first: 2 participants: m1, m2\n"), Not(HasSubstr("other"))));
+}
+
+TEST_F(InspectTest, NamesTheRunOfAFolderThatIsAPartOfIt) {
+  write_file(folder_ / "recipe.toml", "");
+  fs::create_directories(folder_ / "member");
+  EXPECT_THAT(error_of(folder_ / "member"),
+              HasSubstr("is a part of the run folder " + folder_.string()));
+  EXPECT_THAT(error_of(folder_ / "member/"), HasSubstr("`thinwire inspect " + folder_.string()));
 }
 
 TEST_F(InspectTest, ShowsAPayloadAndSaysWhenItIsDamaged) {

@@ -102,8 +102,7 @@ class Mailbox(HostsCase):
 
     def test_gives_the_same_bits_as_threads(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=12")
-        server = self.serve(*fields)
-        members = {name: self.join(name) for name in ("member0", "member1")}
+        server, members = self.run_of(2, *fields)
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
         self.assertEqual(len(self.participants()), 3)
         self.assertIn('sums = "members"', (self.folder / "serve/recipe.toml").read_text())
@@ -121,10 +120,14 @@ class Mailbox(HostsCase):
             members[f"member{number}"] = self.join(f"member{number}", address=folder)
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
 
+    def test_who_asks_a_mailbox_that_nobody_serves_says_that_it_waits(self):
+        self.serve("train.workers=2").kill()
+        status = self.start("status", self.mailbox, "--token", self.ready["token"])
+        status.wait_for("the run's coordinator has not answered yet; waits for it, up to")
+
     def test_a_member_that_was_killed_returns_under_its_id(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=80", "sync.timeout_s=20")
-        server = self.serve(*fields)
-        members = {name: self.join(name) for name in ("member0", "member1")}
+        server, members = self.run_of(2, *fields)
         server.wait_for("is active")
         members["member1"].kill()
         members["member1"] = self.join("member1")
@@ -133,8 +136,7 @@ class Mailbox(HostsCase):
 
     def test_a_coordinator_that_was_killed_goes_on(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=60")
-        server = self.serve(*fields)
-        members = {name: self.join(name) for name in ("member0", "member1")}
+        server, members = self.run_of(2, *fields)
         before = self.ready
         server.wait_for("is active")
         server.kill()
@@ -163,7 +165,7 @@ class Mailbox(HostsCase):
         self.keys("revoke", token_id)
         self.assert_refused(self.join("member2", token=issued), 1, "revoked")
         observer = self.keys("issue", "--role", "observer")
-        self.assert_refused(self.join("member3", token=observer), 1, "not enrolled as a member's")
+        self.assert_refused(self.join("member3", token=observer), 1, "is an observer's: it only shows the run")
 
     def test_whoever_made_a_token_up_is_not_admitted(self):
         server = self.serve("train.workers=2")

@@ -188,6 +188,7 @@ class Mpi(unittest.TestCase):
                 time.sleep(0.01)
             os.kill(ranks_of(job.pid)[0], signal.SIGTERM)
             output = job.communicate(timeout=60)[0]
+        self.assertEqual(job.returncode, 128 + signal.SIGTERM, output)
         step = int(re.search(r"stopped after step (\d+) of 1500", output).group(1))
         checkpoints = [path.name for path in (self.folder / "stopped" / "checkpoints").iterdir()]
         self.assertIn(f"step-{step:08}", checkpoints)

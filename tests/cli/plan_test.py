@@ -62,6 +62,12 @@ class Plan(PlanCase):
                                 "--flops", "1T")
         self.assertIn("allreduce", [one["method"] for one in result["left_out"]])
 
+    def test_a_recipe_whose_data_gives_the_vocabulary_can_be_planned_for_hosts(self):
+        recipe = self.members_file('data.text = ["words.txt"]\n')
+        done = self.plan(recipe, "--hosts", "--members", "2", "--up", "10Mbps", "--flops", "1T")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the run's store takes up to", done.stdout)
+
     def test_the_example_of_the_docs(self):
         root = Path(__file__).parents[2]
         done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")
@@ -74,7 +80,17 @@ class Plan(PlanCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("8 members", done.stdout)
         self.assertIn("Recommended: allreduce", done.stdout)
-        self.assertRegex(done.stdout, "; .* takes .*times faster, but is expected to end .* higher")
+        self.assertRegex(" ".join(done.stdout.split()),
+                         " takes [^;]*times faster, but is expected to end [0-9.]* higher")
+
+    def test_sentences_are_lines_of_at_most_100_columns(self):
+        for first, fields in (("Coverage:", []), ("In parentheses:", ["train.update=layer", "optim.clip=0"])):
+            done = self.plan(*RECIPE, "--members", "4", "--flops", "1T", *fields)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            sentences = done.stdout[done.stdout.index(first):]
+            self.assertEqual("\nLeft out: " in sentences, bool(fields))
+            self.assertIn("\nRecommended: ", sentences)
+            self.assertLessEqual(max(map(len, sentences.splitlines())), 100)
 
     def test_a_loss_that_nothing_supports_is_unknown(self):
         root = Path(__file__).parents[2]
@@ -122,7 +138,8 @@ class Plan(PlanCase):
         self.assertIsNone([one["loss"] for one in muon
                            if one["setting"] == "overlap = eager"][0])
         text = self.plan(recipe, "--members", "4", "--flops", "1T").stdout
-        self.assertRegex(text, r"above 30 it counts as 30\. From .*2026-11-24-distro-long-runs.md")
+        self.assertRegex(" ".join(text.split()),
+                         r"Above 30 it counts as 30\. From .*2026-11-24-distro-long-runs.md")
 
     def test_the_speed_is_measured_where_nothing_says_it(self):
         done = self.plan(*RECIPE, "--members", "2", "--json")
@@ -158,6 +175,7 @@ class Plan(PlanCase):
         self.assert_refused("--up must be >= 1 and <= 1e+24 bit/s, got 0", *RECIPE, "--up", "0")
         self.assert_refused("--delay must be >= 0", *RECIPE, "--delay", "-1")
         self.assert_refused("did you mean thinwire plan distro?", "distr")
+        self.assert_refused("there is no recipe file methods; the commands of plan are coverage, distro", "methods")
         self.assert_refused("--flops cannot be given with --members", *RECIPE, "--flops", "1T",
                             "--members", self.members_file())
         self.assert_refused("--flops: '150X' is not a number", *RECIPE, "--flops", "150X")

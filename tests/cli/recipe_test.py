@@ -55,6 +55,30 @@ class Recipe(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no table or field 'train.btach'; did you mean train.batch?", done.stderr)
 
+    def test_says_what_goes_with_what(self):
+        lora = recipe("--combinations", "adapter.kind=lora").stdout
+        self.assertTrue(lora.startswith("adapter.kind = lora\n  needs train.init = MODEL\n  goes with "), lora)
+        self.assertIn("  not with optim.method = apollo, fira, galore, natural_galore;", lora)
+        self.assertIn('    [adapter] kind = "lora" trains matrices of low rank, got [optim] method = "apollo"', lora)
+        several = recipe("--combinations", "adapter", "thinwire serve").stdout
+        self.assertIn("\nadapter.kind = low_rank\n", several)
+        self.assertIn("\nthinwire serve\n  goes with", several)
+        everything = recipe("--combinations").stdout
+        self.assertIn("adapter.kind = lora, relora, low_rank\n  not with thinwire serve\n", everything)
+        self.assertLessEqual(max(map(len, everything.splitlines())), 100)
+        done = recipe("--combinations", "adapter.knd")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("there is no feature 'adapter.knd', did you mean adapter.kind?", done.stderr)
+        self.assertIn("--combinations", recipe("--markdown").stderr)
+
+    def test_a_model_that_is_not_here_is_named_for_every_kind_of_records(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("chat", "glue"):
+                done = subprocess.run([BINARY, "recipe", RECIPES / f"{name}.toml"], cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stderr, r"\[train\] init: there is no data/models/\w+ here, so the model is assumed")
+            self.assertEqual(tomllib.loads(done.stdout)["model"]["architecture"], "roberta")
+
     def test_names_ignored_fields(self):
         done = recipe(RECIPES / "tiny.toml", "distro.k=8")
         self.assertEqual(done.returncode, 0)

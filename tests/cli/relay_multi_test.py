@@ -119,7 +119,7 @@ class Relay(Relays, HostsCase):
         self.assertFalse((self.folder / "relay").exists())
         self.relay()
         second = self.start("relay", self.ready["address"], *token, *folder)
-        self.assert_refused(second, 1, "another `thinwire relay` is using")
+        self.assert_refused(second, 1, "another process is using")
 
     def test_comes_back_although_its_token_was_revoked(self):
         fields = ("train.workers=2", "train.batch=4", "sync.method=distro", "train.steps=300")

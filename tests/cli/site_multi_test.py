@@ -40,7 +40,7 @@ class Site(HostsCase):
         while self.status()["step"] < 3:
             pass
         os.kill(ranks_of(site.process.pid)[0], signal.SIGINT)
-        self.assertEqual(site.finish(), 1)
+        self.assertEqual(site.finish(), 128 + signal.SIGINT)
         self.assertRegex(site.messages, "left the run after step [1-9]")
         server.wait_for("is left")
 
@@ -53,7 +53,7 @@ class Site(HostsCase):
     def test_an_auditor_is_alone(self):
         self.serve("train.workers=2")
         site = self.join("auditor", "--audit", "train.launcher=mpi")
-        self.assert_refused(site, 2, '[train] launcher must be "threads" for an auditor')
+        self.assert_refused(site, 2, '[train] launcher must be "threads" for audits')
 
 
 if __name__ == "__main__":

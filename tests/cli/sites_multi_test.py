@@ -76,7 +76,7 @@ class Sites(Relays, ClusterCase):
         self.serve_sites("train.steps=20")
         token = subprocess.run([BINARY, "keys", "issue", f"{self.folder}/serve", "--role", "auditor"], check=True,
                                capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
-        self.assert_refused(self.join_at(1, token=token), 1, "its key is an auditor's, who takes part with --audit")
+        self.assert_refused(self.join_at(1, token=token), 1, "is an auditor's: it checks what members send, with `thinwire join --audit`")
         self.assertEqual(self.holders(1), {})
 
     def test_members_behind_a_relay_name_their_site(self):
@@ -91,7 +91,7 @@ class Sites(Relays, ClusterCase):
     def test_a_member_stays_at_its_site(self):
         self.serve_sites("train.steps=20")
         member = self.join_at(1)
-        member.wait_for("fetches snapshot 0")
+        member.wait_for("the run waits for members")
         member.kill()
         self.assert_refused(self.join_at(2, name="member1"), 1, f'kept at the site "{HOSTS[1]}", not at {HOSTS[2]}')
 

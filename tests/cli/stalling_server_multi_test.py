@@ -59,7 +59,7 @@ class StallingServers(HostsCase):
         address = self.ready["address"]
         squatter = self.stall(INFO, int(address.rsplit(":", 1)[1]))
         patient = self.join("member0")
-        patient.wait_for(f"nobody answers at {address}; waits for the run's server, up to 30 min")
+        patient.wait_for(f"nobody answers at {address}; waits for the run's server, up to 10 min")
         patient.wait_for(f"the server took the connection, but then did not answer for {ATTEMPT} s")
         squatter.stop_listening()
         server = self.serve(*fields)

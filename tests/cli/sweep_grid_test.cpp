@@ -1,4 +1,3 @@
-#include "thinwire/report/sweep_grid.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -81,6 +80,9 @@ TEST(SweepGrid, ErrorsNameTheKey) {
   EXPECT_EQ(
       error_of("recipe = \"a\"\ngird = 1"),
       "grid.toml: gird is not known; a grid has recipe, seeds, [fixed], [grid] and [[points]]");
+  EXPECT_THAT(error_of("[train]\nsteps = 3"),
+              StartsWith("grid.toml is a recipe (it has [train]), not a grid, which names one and "
+                         "what to vary: recipe = \"grid.toml\" and"));
   EXPECT_EQ(error_of("recipe = \"a\"\nseeds = 3"),
             "grid.toml: seeds must be a list of integers, e.g. [1, 2], got 3");
   EXPECT_EQ(error_of("recipe = \"a\"\nseeds = [1, 1]"), "grid.toml: seeds has 1 twice");

@@ -217,6 +217,11 @@ TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(std::distance(fs::directory_iterator(data), {}), 1);
   EXPECT_EQ(calls(), 0);
   EXPECT_THROW(cli::require_sweep_folder(data / "prepare.json"), UsageError);
+  write_file(folder_ / "recipe.toml", "[train]\nsteps = 3\n");
+  EXPECT_THAT(
+      cli::run_thinwire({"sweep", (folder_ / "recipe.toml").string(), "--out", data.string()}).err,
+      HasSubstr("recipe.toml is a recipe"))
+      << "the grid is read first";
 }
 
 TEST_F(SweepTest, AFolderOfASweepServesAtAnyStage) {

@@ -117,7 +117,7 @@ class TrainSignals(unittest.TestCase):
         run.kill()
         run.communicate(timeout=60)
         self.assertEqual(second.returncode, 1)
-        self.assertIn("another process is training", second.stderr)
+        self.assertIn("another process is using", second.stderr)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,3 @@
-#include "thinwire/codec/payload_reader.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,12 +6,13 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/base/wire.h"
+#include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/value_sketch.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/tiles.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::codec {
 namespace {
@@ -33,9 +32,7 @@ Bytes coded(const std::vector<float>& values, WireType wire) {
 }
 
 Result<PayloadContent> read_dense(const Bytes& payload, WireType wire, size_t values) {
-  method::AllReduceOptions options;
-  options.wire = wire;
-  const auto reader = make_payload_reader({"allreduce", options}, layout());
+  const auto reader = dense_reader(wire, wire, 0);
   return reader->read(payload, {}, wire_bytes(wire, values));
 }
 
@@ -103,7 +100,9 @@ Bytes distro_payload(const method::DistroOptions& options, const PayloadId& id) 
 TEST(PayloadReader, PayloadsAreReadAsTheirMembersOnly) {
   method::DistroOptions options;
   options.values = ValueFormat::kF32;
-  const auto reader = make_payload_reader({"distro", options}, layout());
+  const auto reader =
+      sparse_reader(PayloadMethod::kDistro, options.values,
+                    shapes_of(method::plan_tiles(layout().specs(), options.tiles())), 0);
   PayloadId id;
   id.run = 7;
   id.sender = 2;
@@ -131,11 +130,6 @@ TEST(PayloadReader, PayloadsAreReadAsTheirMembersOnly) {
   Bytes damaged = payload;
   damaged.back() ^= 1;
   EXPECT_FALSE(reader->read(damaged, id, damaged.size()));
-}
-
-TEST(PayloadReader, ThereIsNoneForAnAlgorithmThatItDoesNotKnow) {
-  const method::DistroOptions options;
-  EXPECT_EQ(make_payload_reader({"signsgd", options}, layout()), nullptr);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "tests/codec/random_tiles.h"
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/codec/sparse_format.h"
 

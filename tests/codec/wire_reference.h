@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/wire.h"
 
 namespace thinwire::codec {

@@ -34,6 +34,12 @@ TEST(Contradictions, OfSeveralOverridesAreBlamedOnTheseAlone) {
               testing::StartsWith("override 'eval.patience=2': [eval] patience = 2 needs"));
 }
 
+TEST(Contradictions, AreNotBlamedOnWhatOnlyAvoidsAnother) {
+  EXPECT_THAT(refusal("[train]\nsteps = 10\n[schedule]\nwarmup = 1\n[eval]\nevery = 0",
+                      {"schedule.warmup=20", "eval.every=5", "eval.patience=2"}),
+              testing::StartsWith("override 'schedule.warmup=20': [schedule]"));
+}
+
 TEST(Contradictions, ARepeatedOverrideIsBlamedOnce) {
   EXPECT_THAT(refusal("", {"train.batch=3", "train.workers=4", "train.batch=3"}),
               testing::StartsWith("override 'train.workers=4' and 'train.batch=3': [train]"));

@@ -1,9 +1,11 @@
 #include "tests/config/recipe_fixture.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/values.h"
 
 namespace thinwire::config {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
@@ -116,6 +118,16 @@ TEST(Overrides, CannotSmuggleInFurtherLines) {
   EXPECT_THAT(refusal("", {"train.steps=3\nseed=4"}), HasSubstr("must be an integer"));
 }
 
+TEST(Overrides, MayHaveSpacesAroundTheSignAndAtTheEnds) {
+  EXPECT_EQ(parse("", {"train.steps = 3"}).train.steps, 3);
+  EXPECT_EQ(parse("", {" train.steps\t=\t3 "}).train.steps, 3);
+  EXPECT_EQ(parse("", {"data.document = \"line\""}).data.document, "line");
+  EXPECT_EQ(parse("", {"data.text_field = two words "}).data.text_field, "two words");
+  EXPECT_THAT(parse("", {"data.text = [\"a\", \"b\"]"}).data.text, ElementsAre("a", "b"));
+  EXPECT_EQ(parse("", {"data.text_field=\" x \""}).data.text_field, " x ");
+  EXPECT_EQ(parse("", {"data.text_field= "}).data.text_field, " ");
+}
+
 TEST(Overrides, MustBeUtf8) {
   EXPECT_THAT(refusal("", {"run.dir=\xff"}), HasSubstr("not valid UTF-8"));
 }
@@ -205,18 +217,95 @@ TEST(Refusals, KnowOtherWordsForAChoice) {
   EXPECT_THAT(refusal("", {"train.precision=float32"}), EndsWith("did you mean fp32?"));
 }
 
+TEST(Refusals, AskWhatABareSmallRateMeans) {
+  EXPECT_EQ(refusal("[links]\nup_bit_s = 10"),
+            "recipes/x.toml:2: [links] up_bit_s = 10: is it 10 Mbit/s or 10 bit/s? Write the unit, "
+            "too: 10Mbit/s");
+  EXPECT_THAT(refusal("[links]\ndown_bit_s = 0.5"),
+              HasSubstr("down_bit_s = 0.5: is it 0.5 Mbit/s"));
+  EXPECT_THAT(refusal("", {"links.up_bit_s=\"10\""}), HasSubstr("up_bit_s = \"10\": is it"));
+  const Recipe slow = parse("", {"links.up_bit_s=10 bit/s", "links.down_bit_s=2000"});
+  EXPECT_EQ(slow.links.up_bit_s, 10);
+  EXPECT_EQ(parse(print_recipe(slow)).links.up_bit_s, 10);
+  EXPECT_THAT(print_recipe(slow), HasSubstr("down_bit_s = 2000.0\n"));
+}
+
+TEST(Refusals, SuggestOnlyWhatIsNear) {
+  const std::vector<std::string> shells = {"bash", "zsh", "fish"};
+  EXPECT_EQ(nearest_name("tcsh", shells), "");
+  EXPECT_EQ(nearest_name("bsah", shells), "bash");
+  EXPECT_EQ(nearest_name("fissh", shells), "fish");
+  EXPECT_EQ(nearest_name("--task", std::vector<std::string>{"--data", "--text"}), "");
+  EXPECT_EQ(nearest_name("gen", std::vector<std::string>{"generate"}), "generate");
+}
+
+TEST(Refusals, ATextInPlaceOfARecipeIsToldWhereTextsAreNamed) {
+  const auto refused = [](const char* origin) {
+    try {
+      parse_recipe("Once upon a time\n", origin, {}, {});
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(refused("tales.txt"),
+              AllOf(StartsWith("tales.txt is no TOML file (line 1: "),
+                    EndsWith("; a recipe is one, and names the text to train on: data.text = "
+                             "[\"tales.txt\"]")));
+  EXPECT_THAT(refused("tales.jsonl.zst"), EndsWith("data.text = [\"tales.jsonl.zst\"]"));
+  EXPECT_THAT(refused("tales.toml"), StartsWith("tales.toml:1: "));
+}
+
+TEST(Refusals, ARecipeOfAnotherFormatIsToldThatRecipesAreToml) {
+  const auto refused = [](const char* text, const char* origin) {
+    try {
+      parse_recipe(text, origin, {}, {});
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const auto& [text, origin] : {std::pair("base_model: x\n", "axolotl.yaml"),
+                                     std::pair("{\"model\": 1}\n", "config.json")}) {
+    EXPECT_THAT(refused(text, origin),
+                AllOf(StartsWith(std::string(origin) + " is no TOML file (line 1: "),
+                      EndsWith("as in:\n[train]\nsteps = 2000"), Not(HasSubstr("data.text"))));
+  }
+}
+
 TEST(Refusals, SayHowQuantitiesAreWritten) {
-  EXPECT_EQ(
-      refusal("", {"links.up_bit_s=10MB"}),
-      "override 'links.up_bit_s=10MB': [links] up_bit_s must be a number, got the text "
-      "\"10MB\"; numbers are written like 1e7, 10M or \"10M bit/s\" (suffixes k, M, G, T or P)");
+  EXPECT_EQ(refusal("", {"links.up_bit_s=10MB"}),
+            "override 'links.up_bit_s=10MB': [links] up_bit_s = \"10MB\": does it count bytes "
+            "(10MB/s) or bits (10Mbit/s)?");
+  EXPECT_THAT(
+      refusal("", {"links.up_bit_s=10MW"}),
+      EndsWith("numbers are written like 1e7, 2.5M or \"2.5M bit/s\" (suffixes k, M, G, T or P)"));
   EXPECT_EQ(parse("", {"links.up_bit_s=10M bit/s"}).links.up_bit_s, 10e6);
+  EXPECT_EQ(parse("[links]\ndown_bit_s = \"100Mbps\"", {}).links.down_bit_s, 100e6);
+  EXPECT_EQ(parse("", {"links.up_bit_s=10MB/s"}).links.up_bit_s, 80e6);
   EXPECT_THAT(
       refusal("[train]\nsteps = \"1_000x\""),
-      EndsWith("numbers are written like 1e7, 10M or \"10M steps\" (suffixes k, M, G, T or P)"));
-  EXPECT_THAT(refusal("", {"optim.lr=3e-4x"}), HasSubstr("like 1e7 or 10M (suffixes"));
+      EndsWith("numbers are written like 1e7, 2.5M or \"2.5M steps\" (suffixes k, M, G, T or P)"));
+  EXPECT_THAT(refusal("", {"links.delay_s=20 apples"}),
+              EndsWith("times are written like 20ms, 1.5s, 10min, 2h or 1d"));
+  EXPECT_EQ(parse("", {"links.delay_s=20"}).links.delay_s, 20);
+  EXPECT_EQ(parse("[links]\ndelay_s = \"35ms\"", {}).links.delay_s, 0.035);
+  EXPECT_EQ(parse("", {"checkpoint.minutes=2h"}).checkpoint.minutes, 120);
+  EXPECT_EQ(parse("", {"sync.timeout_s=20"}).sync.timeout_s, 20);
+  EXPECT_THAT(refusal("", {"optim.lr=3e-4x"}), HasSubstr("like 1e7 or 2.5M (suffixes"));
   EXPECT_THAT(refusal("", {"data.vocabulary_sample_bytes=8miB"}),
               HasSubstr("suffixes k, M, G, T, P or Ki, Mi, Gi, Ti, Pi"));
+}
+
+TEST(Refusals, AskWhetherAPointSeparatesThousands) {
+  EXPECT_EQ(refusal("", {"train.steps=1.000"}),
+            "override 'train.steps=1.000': is it 1000 or 1? Write a whole number without a point");
+  EXPECT_EQ(refusal("", {"train.steps=12.500"}),
+            "override 'train.steps=12.500': is it 12500 or 12.500? Write a whole number without a "
+            "point");
+  EXPECT_EQ(parse("", {"train.steps=1.0"}).train.steps, 1);
+  EXPECT_EQ(parse("", {"train.steps=1.5k"}).train.steps, 1500);
+  EXPECT_EQ(parse("", {"links.delay_s=1.500"}).links.delay_s, 1.5);
 }
 
 TEST(Refusals, ProposeTheNearestName) {

@@ -71,7 +71,8 @@ Recipe random_recipe() {
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
-  if (recipe.links.paced) recipe.train.launcher = "mpi";
+  recipe.train.launcher = recipe.links.paced ? "mpi" : "threads";
+  if (recipe.links.paced) recipe.links.step_s = 0;
   if (recipe.eval.every == 0) {
     recipe.eval.patience = 0;
     recipe.checkpoint.best = false;

@@ -19,7 +19,7 @@ try:
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 
@@ -94,6 +94,7 @@ class Families(unittest.TestCase):
 
     def logits_by_thinwire(self, folder):
         out = self.root / "logits.safetensors"
+        out.unlink(missing_ok=True)
         thinwire("logits", folder, "--tokens", ",".join(map(str, self.tokens)), "--out", out)
         with safe_open(out, "pt") as file:
             self.assertEqual(json.loads(file.metadata()["tokens"]), self.tokens)

@@ -220,6 +220,23 @@ TEST_F(HuggingFaceRefusals, DamagedShardsAndIndexAreNamed) {
   EXPECT_THAT(import_error(), AllOf(HasSubstr(shard.string()), HasSubstr("is missing")));
 }
 
+TEST_F(HuggingFaceRefusals, WhatStandsForAFileElsewhereIsNamed) {
+  const std::string pointer =
+      "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n";
+  write_config();
+  write_file(hf_ / "model.safetensors", pointer);
+  EXPECT_THAT(import_error(), HasSubstr("model.safetensors: it is a git-lfs pointer"));
+  for (const char* name : {"model.safetensors", "tokenizer.model", "config.json"}) {
+    write_single();
+    fs::remove(hf_ / name);
+    fs::create_symlink("../blobs/4d7a", hf_ / name);
+    EXPECT_THAT(import_error(), HasSubstr(std::string(name) +
+                                          ": it is a link to ../blobs/4d7a, which does not exist"));
+    EXPECT_THAT(error_of([&] { load_model(hf_); }), HasSubstr("is a link to"));
+    fs::remove(hf_ / name);
+  }
+}
+
 TEST_F(HuggingFaceRefusals, ExistingFoldersAreNotOverwritten) {
   write_single();
   fs::create_directories(dir_ / "empty");
@@ -231,7 +248,20 @@ TEST_F(HuggingFaceRefusals, ExistingFoldersAreNotOverwritten) {
 
 TEST_F(HuggingFaceRefusals, AFolderWithoutAModelIsNamed) {
   EXPECT_THAT(error_of([&] { load_model(dir_); }),
-              AllOf(HasSubstr(dir_.string()), HasSubstr("holds no model")));
+              AllOf(HasSubstr(dir_.string()), HasSubstr("holds no model: expected a run folder")));
+  EXPECT_THAT(error_of([&] { load_model(dir_ / "none"); }),
+              HasSubstr("none holds no model: there is no such folder; expected a run folder"));
+}
+
+TEST_F(HuggingFaceRefusals, ARunWithoutACheckpointIsToldWhenThereIsOne) {
+  write_file(dir_ / "begun/recipe.toml", "");
+  EXPECT_THAT(error_of([&] { load_model(dir_ / "begun"); }),
+              HasSubstr("begun holds no model: its run has written no checkpoint yet"));
+  fs::create_directories(dir_ / "joined/member");
+  EXPECT_THAT(error_of([&] { load_model(dir_ / "joined"); }), HasSubstr("no checkpoint yet"));
+  fs::create_directories(dir_ / "served/server");
+  EXPECT_THAT(error_of([&] { load_model(dir_ / "served"); }),
+              HasSubstr("it is the coordinator's, of `thinwire serve`; the folders of members"));
 }
 
 }  // namespace

@@ -3,22 +3,18 @@
 #include <algorithm>
 
 #include "tests/convert/hf_fixture.h"
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
-#include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::convert {
 namespace {
 
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 TEST_F(HuggingFace, ImportedModelsGiveTheLogitsOfTransformers) {
   for (const char* golden : {"untied", "tied", "gqa"}) {
@@ -175,82 +171,21 @@ TEST_F(HuggingFace, WeightsAreKeptInBf16OnRequestAndWhereThatChangesNone) {
   EXPECT_EQ(kept, values);
 }
 
-// The token before a text is the same in a run, in its export and in a model imported from that.
-TEST_F(HuggingFace, TextsBeginAsTheFolderSays) {
-  std::string text = "the quick brown fox jumps over the lazy dog";
-  int lines = 0;
-  const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
-  const std::string model = data::train_sentencepiece(next, {.type = "bpe", .size = 290});
-  use_vocabulary_of(290);
+TEST_F(HuggingFace, ATiedModelMayHaveOnlyItsHead) {
+  use("tied");
+  for (auto& entry : weights_.entries) {
+    if (entry.name == "model.embed_tokens.weight") entry.name = "lm_head.weight";
+  }
   write_single();
-  write_file(hf_ / "tokenizer.model", model);
-  const auto begin = [&](const std::string& tokenizer_config) {
-    fs::remove(hf_ / "tokenizer_config.json");
-    if (!tokenizer_config.empty()) write_file(hf_ / "tokenizer_config.json", tokenizer_config);
-    for (const char* folder : {"imported", "exported"}) fs::remove_all(dir_ / folder);
-    import_hf(hf_, dir_ / "imported");
-    export_hf(dir_ / "imported", dir_ / "exported", DType::kF32);
-    const int32_t token = load_model(hf_).begin;
-    EXPECT_EQ(load_model(dir_ / "imported").begin, token) << tokenizer_config;
-    EXPECT_EQ(load_model(dir_ / "exported").begin, token) << tokenizer_config;
-    return token;
-  };
-  EXPECT_EQ(begin(""), 1) << "transformers puts BOS where nothing is said";
-  EXPECT_EQ(begin(R"({"add_bos_token": true, "bos_token": "<s>"})"), 1);
-  EXPECT_EQ(begin(R"({"add_bos_token": false, "bos_token": "<s>"})"), -1);
-  EXPECT_EQ(begin(R"({"add_bos_token": null, "bos_token": {"content": "</s>"}})"), 2);
-  config_["bos_token_id"] = 2;
-  write_config();
-  EXPECT_EQ(begin(R"({"bos_token": null})"), 2);
-  EXPECT_THAT(error_of([&] { begin(R"({"add_bos_token": 1})"); }),
-              AllOf(HasSubstr("tokenizer_config.json"), HasSubstr("add_bos_token must be true")));
-}
-
-TEST_F(HuggingFace, ByteVocabularyIsCarriedAndExplained) {
-  use_vocabulary_of(258);
+  const auto named = std::ranges::find(weights_.entries, std::string("lm_head.weight"),
+                                       &tensor::SafetensorsEntry::name);
+  const auto& values = weights_.values[static_cast<size_t>(named - weights_.entries.begin())];
+  const LoadedModel loaded = load_model(hf_);
+  const auto read = loaded.params->tensor(loaded.layout->find("model.embed_tokens.weight"));
+  EXPECT_THAT(std::vector<float>(read.begin(), read.end()), testing::ElementsAreArray(values));
+  config_["tie_word_embeddings"] = false;
   write_single();
-  write_file(hf_ / data::kByteFile, data::byte_vocabulary_json());
-  EXPECT_THAT(import_hf(hf_, dir_ / "imported"), IsEmpty());
-  EXPECT_EQ(load_model(dir_ / "imported").vocabulary->eos(), 256);
-  EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32),
-              ElementsAre(HasSubstr("no tokenizer.model")));
-  EXPECT_TRUE(fs::exists(dir_ / "exported" / data::kByteFile));
-  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
-  EXPECT_EQ(exported["eos_token_id"], 256);
-  EXPECT_EQ(exported["bos_token_id"], 257);
-}
-
-TEST_F(HuggingFace, SentencePieceModelIsCarriedBothWays) {
-  std::string text = "the quick brown fox jumps over the lazy dog";
-  int lines = 0;
-  const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
-  const std::string model = data::train_sentencepiece(next, {.type = "bpe", .size = 290});
-  config_["vocab_size"] = 61;
-  write_single();
-  write_file(hf_ / "tokenizer.model", model);
-  EXPECT_THAT(import_error(), AllOf(HasSubstr("tokenizer.model has 290 pieces"),
-                                    HasSubstr("vocab_size"), HasSubstr("at most 61")));
-
-  use_vocabulary_of(300);  // padded beyond the pieces
-  write_single();
-  EXPECT_THAT(import_hf(hf_, dir_ / "imported"),
-              ElementsAre(AllOf(HasSubstr("290 pieces"), HasSubstr("the last 10"))));
-  EXPECT_EQ(read_text_file(dir_ / "imported" / data::kSentencePieceFile), model);
-  EXPECT_THAT(export_hf(dir_ / "imported", dir_ / "exported", DType::kF32), IsEmpty());
-  EXPECT_EQ(read_text_file(dir_ / "exported/tokenizer.model"), model);
-  const json tokenizer = parse_json<json>(read_text_file(dir_ / "exported/tokenizer_config.json"));
-  EXPECT_EQ(tokenizer["tokenizer_class"], "PreTrainedTokenizerFast");
-  const json pieces = parse_json<json>(read_text_file(dir_ / "exported/tokenizer.json"));
-  EXPECT_EQ(pieces["model"]["type"], "BPE");
-  EXPECT_EQ(pieces["model"]["vocab"].size(), 290);
-  EXPECT_EQ(pieces["added_tokens"].size(), 3) << "unk, bos, eos";
-  EXPECT_EQ(pieces["post_processor"]["pair"].size(), 4) << "<s> text <s> text";
-  const auto vocabulary = data::Vocabulary::load(dir_ / "imported");
-  const HfJson by_eos = print_post_processor(*vocabulary, vocabulary->eos());
-  EXPECT_EQ(by_eos["pair"].size(), 3) << "</s> text text: another </s> would be a separator";
-  const json generation =
-      parse_json<json>(read_text_file(dir_ / "exported/generation_config.json"));
-  EXPECT_EQ(generation["eos_token_id"], 2);
+  EXPECT_THAT(import_error(), HasSubstr("model.embed_tokens.weight"));
 }
 
 // What config.json and its neighbours say beyond what Thinwire's models have, nobody trains.
@@ -273,7 +208,7 @@ TEST_F(HuggingFace, AnExportGivesBackTheDescriptionThatCameIn) {
   checkpoint::CheckpointWriter writer(dir_ / "run/checkpoints", 10);  // trained on shorter rows
   writer.write_weights(*load_model(hf_).params);
   writer.add_text(checkpoint::kRecipeFile, recipe);
-  writer.add_text(kOriginFile, origin_text_of(dir_ / "imported"));
+  writer.add_text(kOriginFile, print_origin(origin_of(dir_ / "imported")));
   checkpoint::CheckpointMeta meta;
   meta.step = 10;
   writer.commit(meta, 2);
@@ -353,21 +288,7 @@ TEST_F(HuggingFace, ARunFolderMeansItsNewestCheckpoint) {
   }
   EXPECT_EQ(load_model(dir_ / "run").params->all().front(), 20);
   EXPECT_EQ(load_model(dir_ / "run/checkpoints/step-00000010").params->all().front(), 10);
-}
-
-// Documents follow EOS in training, and no BOS is ever seen there.
-TEST_F(HuggingFace, TextsOfTrainedModelsBeginWithTheEndOfTheOneBefore) {
-  use_vocabulary_of(258);
-  write_single();
-  import_hf(hf_, dir_ / "imported");
-  write_checkpoint(10, load_model(hf_), data::byte_vocabulary_json());
-  export_hf(dir_ / "run", dir_ / "exported", DType::kF32);
-  import_hf(dir_ / "exported", dir_ / "again");
-  for (const char* folder : {"run", "exported", "again"}) {
-    EXPECT_EQ(load_model(dir_ / folder).begin, 256) << folder;
-  }
-  const json exported = parse_json<json>(read_text_file(dir_ / "exported/config.json"));
-  EXPECT_EQ(exported["bos_token_id"], 256);
+  EXPECT_EQ(load_model(dir_ / "run/checkpoints").params->all().front(), 20);
 }
 
 TEST_F(HuggingFace, AnImportTellsHowFarItsReadingAndItsWritingAre) {

@@ -22,7 +22,7 @@ try:
 
     transformers.utils.logging.disable_progress_bar()
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 
@@ -69,26 +69,72 @@ class PeftTest(unittest.TestCase):
         self.assertLess((logits(got) - logits(expected)).abs().max().item(), LOGITS_TOLERANCE)
         self.assertGreater((logits(got) - logits(load(self.root / "base"))).abs().max().item(), 0.01)
 
-    def test_thinwire_merges_what_peft_wrote(self):
-        for fields in (dict(target_modules=["q_proj", "down_proj"]),
-                       dict(target_modules="all-linear", use_rslora=True, modules_to_save=["lm_head"])):
-            with self.subTest(**fields), tempfile.TemporaryDirectory() as folder:
-                model = peft.get_peft_model(load(self.root / "base"), peft.LoraConfig(
-                    r=5, lora_alpha=11, task_type="CAUSAL_LM", **fields))
-                for parameter in model.parameters():
-                    if parameter.requires_grad:
-                        parameter.data.normal_(std=0.2)
-                model.eval().save_pretrained(Path(folder) / "peft")
-                thinwire("import", Path(folder) / "peft", Path(folder) / "imported", "--base", self.root / "base")
-                thinwire("export", Path(folder) / "imported", Path(folder) / "merged")
-                self.assert_same_logits(load(Path(folder) / "merged"), model)
+    def assert_merged_as_peft_uses_it(self, **fields):
+        with self.subTest(**fields), tempfile.TemporaryDirectory() as folder:
+            model = peft.get_peft_model(load(self.root / "base"), peft.LoraConfig(
+                r=5, lora_alpha=11, task_type="CAUSAL_LM", **fields))
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.data.normal_(std=0.2)
+            model.eval().save_pretrained(Path(folder) / "peft")
+            thinwire("import", Path(folder) / "peft", Path(folder) / "imported", "--base", self.root / "base")
+            thinwire("export", Path(folder) / "imported", Path(folder) / "merged")
+            self.assert_same_logits(load(Path(folder) / "merged"), model)
 
-    def test_peft_loads_what_a_run_trained(self):
+    def test_thinwire_merges_what_peft_wrote(self):
+        self.assert_merged_as_peft_uses_it(target_modules=["q_proj", "down_proj"])
+        self.assert_merged_as_peft_uses_it(
+            target_modules="all-linear", use_rslora=True, modules_to_save=["lm_head"])
+
+    def save_tied_base(self):
+        config = transformers.LlamaConfig(**SHAPE, tie_word_embeddings=True)
+        transformers.LlamaForCausalLM(config).save_pretrained(self.root / "base")
+
+    def test_a_tied_embedding_that_peft_trained_is_merged_as_peft_uses_it(self):
+        self.save_tied_base()
+        for fields in (dict(modules_to_save=["embed_tokens"]), dict(modules_to_save=["lm_head"]),
+                       dict(modules_to_save=["embed_tokens", "lm_head"]),
+                       dict(modules_to_save=["embed_tokens"], ensure_weight_tying=True)):
+            self.assert_merged_as_peft_uses_it(target_modules=["q_proj"], **fields)
+
+    def test_peft_loads_a_tied_embedding_that_a_run_trained(self):
+        self.save_tied_base()
+        data = self.prepare()
+        thinwire("train", self.root / "recipe.toml", *data, f"run.dir={self.root}/run",
+                 f"train.init={self.root}/base", "train.steps=8", "train.batch=4", "train.sequence=32",
+                 "optim.lr=0.02", "adapter.kind=lora", "adapter.rank=4", 'adapter.whole=["embed_tokens"]')
+        thinwire("export", self.root / "run", self.root / "merged")
+        thinwire("export", self.root / "run", self.root / "peft", "--adapter")
+        model = peft.PeftModel.from_pretrained(load(self.root / "base"), self.root / "peft").eval()
+        self.assert_same_logits(model, load(self.root / "merged"))
+        # Its own reader knows that the two tensors are one.
+        thinwire("import", self.root / "peft", self.root / "again", "--base", self.root / "base")
+        thinwire("export", self.root / "again", self.root / "both")
+        self.assertTrue(json.loads((self.root / "both" / "config.json").read_text())["tie_word_embeddings"])
+        self.assert_same_logits(load(self.root / "both"), load(self.root / "merged"))
+        thinwire("train", self.root / "recipe.toml", *data, f"run.dir={self.root}/next",
+                 f"train.init={self.root}/base", f"adapter.init={self.root}/peft", "train.steps=1", "train.batch=4",
+                 "train.sequence=32", "adapter.kind=lora", "adapter.rank=4", 'adapter.whole=["embed_tokens"]')
+
+    def test_activated_lora_is_refused(self):
+        model = peft.get_peft_model(load(self.root / "base"), peft.LoraConfig(
+            r=5, task_type="CAUSAL_LM", target_modules=["q_proj"], alora_invocation_tokens=[5, 6]))
+        model.save_pretrained(self.root / "peft")
+        done = subprocess.run([THINWIRE, "import", self.root / "peft", self.root / "imported", "--base",
+                               self.root / "base"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("alora_invocation_tokens = [5,6] is a variant", done.stderr)
+
+    def prepare(self):
         (self.root / "text.txt").write_text(Path(__file__).read_text())
         data = [f"data.text={self.root}/text.txt", f"data.dir={self.root}/tokens", "data.vocabulary=byte",
                 "data.document=line"]
         thinwire("prepare", *data)
         (self.root / "recipe.toml").write_text('run.name = "tuned"\n')
+        return data
+
+    def test_peft_loads_what_a_run_trained(self):
+        data = self.prepare()
         for targets, whole in (('["*_proj"]', "[]"), ('["layers.1.*", "q_proj"]', '["model.norm", "lm_head"]')):
             with self.subTest(targets), tempfile.TemporaryDirectory() as folder:
                 thinwire("train", self.root / "recipe.toml", *data, f"run.dir={folder}/run",

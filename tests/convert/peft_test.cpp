@@ -24,6 +24,7 @@ class Peft : public HuggingFace {
       factors_.add("base_model.model." + name.substr(prefix.size()), trace_.find(name).shape,
                    trace_.read_f32(name));
     }
+    fs::remove_all(peft_);  // of the test before
     fields_ = {{"peft_type", "LORA"},       {"r", 3},
                {"lora_alpha", 6},           {"bias", "none"},
                {"use_dora", false},         {"rank_pattern", json::object()},
@@ -109,6 +110,56 @@ TEST_F(Peft, VariantsThatComputeSomethingElseAreRefusedByName) {
   EXPECT_THAT(load_error(), HasSubstr("it is not a JSON object"));
 }
 
+TEST_F(Peft, EveryVariantOfPeftIsRefusedByNameUnlessItIsOff) {
+  const std::vector<std::pair<std::string, json>> variants = {
+      {"use_dora", true},
+      {"alora_invocation_tokens", {10, 11}},
+      {"use_qalora", true},
+      {"use_bdlora", {{"nblocks", 2}}},
+      {"arrow_config", {{"top_k", 3}}},
+      {"kasa_config", {{"beta", 1e-4}}},
+      {"monteclora_config", {{"num_samples", 4}}},
+      {"lora_bias", true},
+      {"fan_in_fan_out", true},
+      {"rank_pattern", {{"q_proj", 8}}},
+      {"alpha_pattern", {{"q_proj", 8}}},
+      {"target_parameters", {"experts.down_proj"}},
+      {"trainable_token_indices", {3}},
+      {"layer_replication", {{0, 2}}},
+  };
+  for (const auto& [field, value] : variants) {
+    EXPECT_THAT(error_with(field, value),
+                HasSubstr(fmt::format("{} = {} is a variant", field, print_json(value))));
+    for (const json& off : {json(nullptr), json(false), json::object(), json::array()}) {
+      EXPECT_EQ(error_with(field, off), tests::kNoError) << field;
+    }
+  }
+  EXPECT_THAT(error_with("alora_invocation_tokens", {10}), HasSubstr("activated LoRA"));
+}
+
+TEST_F(Peft, AFieldThatIsNotUnderstoodIsNamed) {
+  EXPECT_THAT(error_with("gate_scale", 0.5), HasSubstr("gate_scale = 0.5 is not understood"));
+  EXPECT_THAT(error_with("use_new_lora", true), HasSubstr("use_new_lora = true is not understood"));
+  EXPECT_EQ(error_with("use_new_lora", false), tests::kNoError);
+  EXPECT_EQ(error_with("new_lora_config", nullptr), tests::kNoError);
+  EXPECT_THAT(error_with("modules_to_save", {1}), HasSubstr("modules_to_save must be a list"));
+}
+
+TEST_F(Peft, InitializationsThatChangeTheBaseAreRefused) {
+  for (const char* name :
+       {"pissa", "pissa_niter_16", "PiSSA", "olora", "loftq", "corda", "lora_ga"}) {
+    EXPECT_THAT(error_with("init_lora_weights", name), HasSubstr("changed the weights of the base"))
+        << name;
+  }
+  EXPECT_THAT(error_with("init_lora_weights", "sunny"),
+              HasSubstr("init_lora_weights = \"sunny\" is not understood"));
+  EXPECT_THAT(error_with("init_lora_weights", 3), HasSubstr("is not understood"));
+  for (const json& value : {json(true), json(false), json("gaussian"), json("eva"),
+                            json("orthogonal"), json("mica"), json(nullptr)}) {
+    EXPECT_EQ(error_with("init_lora_weights", value), tests::kNoError) << value;
+  }
+}
+
 TEST_F(Peft, FactorsOfAnotherRankAreNamed) {
   EXPECT_THAT(error_with("r", 4),
               AllOf(HasSubstr("base_model.model.model.layers.0.mlp.down_proj.lora_A.weight"),
@@ -120,6 +171,77 @@ TEST_F(Peft, FactorsOfAnotherModelAreNamed) {
                std::vector<float>(96));
   write_peft();
   EXPECT_THAT(load_error(), AllOf(HasSubstr("not part of the model"), HasSubstr("layers.7")));
+}
+
+// A base whose head is its embedding, with what PEFT trains of either in full.
+class TiedPeft : public Peft {
+ protected:
+  static constexpr const char* kEmbedding = "model.embed_tokens.weight";
+  static constexpr const char* kHead = "lm_head.weight";
+
+  void SetUp() override {
+    Peft::SetUp();
+    weights_.remove(kHead);
+    config_["tie_word_embeddings"] = true;
+    write_single();
+  }
+  // Of a tensor in `value` at each place.
+  void train(const char* tensor, float value) {
+    factors_.add(std::string("base_model.model.") + tensor, {61, 32},
+                 std::vector<float>(size_t{61} * 32, value));
+  }
+  static float first(const LoadedModel& loaded, const char* tensor) {
+    return std::as_const(*loaded.params).tensor(loaded.layout->find(tensor))[0];
+  }
+  float base() const { return first(load_model(hf_), kEmbedding); }
+  // With one of the two trained alone, which parts it from the other.
+  LoadedModel load_with_trained(const char* tensor, const char* module) {
+    train(tensor, 5);
+    fields_["modules_to_save"] = {module};
+    write_peft();
+    LoadedModel loaded = load_model(peft_);
+    EXPECT_FALSE(loaded.model.tied);
+    EXPECT_EQ(first(loaded, tensor), 5);
+    return loaded;
+  }
+};
+
+TEST_F(TiedPeft, AnEmbeddingTrainedAloneLeavesTheHeadAsItWas) {
+  const LoadedModel loaded = load_with_trained(kEmbedding, "embed_tokens");
+  EXPECT_EQ(first(loaded, kHead), base());
+  EXPECT_FALSE(describe_model(peft_).model.tied);
+  EXPECT_LT(difference(loaded), 1e-5);
+  export_hf(peft_, dir_ / "merged", DType::kF32);
+  EXPECT_EQ(first(load_model(dir_ / "merged"), kHead), base());
+}
+
+TEST_F(TiedPeft, AHeadTrainedAloneLeavesTheEmbeddingAsItWas) {
+  EXPECT_EQ(first(load_with_trained(kHead, "lm_head"), kEmbedding), base());
+}
+
+TEST_F(TiedPeft, BothStayOneTensorOnlyWhereTheyAreEqual) {
+  train(kEmbedding, 5);
+  train(kHead, 5);
+  fields_["modules_to_save"] = {"embed_tokens", "lm_head"};
+  write_peft();
+  const LoadedModel tied = load_model(peft_);
+  EXPECT_TRUE(tied.model.tied);
+  EXPECT_EQ(first(tied, kEmbedding), 5);
+  factors_.values.back().back() = 6;
+  write_peft();
+  const LoadedModel apart = load_model(peft_);
+  EXPECT_FALSE(apart.model.tied);
+  EXPECT_EQ(std::as_const(*apart.params).tensor(apart.layout->find(kHead)).back(), 6);
+}
+
+TEST_F(TiedPeft, OneThatPeftKeepsTiedStaysTied) {
+  train(kEmbedding, 5);
+  fields_["modules_to_save"] = {"embed_tokens"};
+  fields_["ensure_weight_tying"] = true;
+  write_peft();
+  const LoadedModel loaded = load_model(peft_);
+  EXPECT_TRUE(loaded.model.tied);
+  EXPECT_EQ(first(loaded, kEmbedding), 5);
 }
 
 TEST_F(Peft, HalfOfAPairIsNamed) {

@@ -14,7 +14,7 @@ try:
     import transformers
     from roberta_case import make_model, make_tokenizer, save, thinwire
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 

@@ -20,7 +20,7 @@ try:
 
     transformers.utils.logging.disable_progress_bar()
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 
@@ -176,8 +176,10 @@ class TokenizerTest(unittest.TestCase):
         for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
             before, after = self.root / "exported" / name, self.root / "out" / name
             if before.exists():
+                # The class that transformers 4 knows, too, is the same tokenizer.
+                expected = before.read_text().replace('"TokenizersBackend"', '"PreTrainedTokenizerFast"')
                 same = json.loads if name.endswith(".json") else str
-                self.assertEqual(same(before.read_text()), same(after.read_text()), name)
+                self.assertEqual(same(expected), same(after.read_text()), name)
 
 
 if __name__ == "__main__":

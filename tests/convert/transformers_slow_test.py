@@ -22,7 +22,7 @@ try:
 
     transformers.utils.logging.disable_progress_bar()
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 

@@ -16,7 +16,7 @@ SIZE = 900
 try:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 

@@ -11,7 +11,7 @@
 #include "thinwire/base/number_tokens.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/rows.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {

@@ -1,6 +1,4 @@
 // Pairs of answers: what lines hold, and how they are prepared and become rows.
-#include "thinwire/data/preferences.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,8 +12,9 @@
 #include "thinwire/data/inspect.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/record_plan.h"
+#include "thinwire/data/records.h"
 #include "thinwire/data/rows.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {

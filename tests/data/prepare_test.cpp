@@ -7,9 +7,8 @@
 #include "tests/data/scratch.h"
 #include "tests/paths.h"
 #include "thinwire/data/inspect.h"
-#include "thinwire/data/partial_folder.h"
+#include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
-#include "thinwire/data/token_sets.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
@@ -209,11 +208,22 @@ TEST_F(Prepare, ReplacedBytesAreCounted) {
   EXPECT_EQ(run().replaced, 3u);
 }
 
+TEST_F(Prepare, AMissingTextIsNamedWithWhatWritesIt) {
+  const auto error = [&](const std::string& text) {
+    data_.text = {text};
+    return error_of([&] { run(); });
+  };
+  EXPECT_EQ(error("none.txt"), "[data] text: there is no file or folder none.txt");
+  EXPECT_EQ(error("data/text/kjv.txt"),
+            "[data] text: there is no file or folder data/text/kjv.txt; tools/fetch_texts.sh "
+            "writes it, or name a text of your own, as data.text=FILE");
+}
+
 TEST_F(Prepare, AnEmptySplitNamesTheFields) {
   data_.validation_block = 1000;
   EXPECT_THAT(error_of([&] { run(); }),
               AllOf(HasSubstr("data.validation_block = 1000"), HasSubstr("400 documents"),
-                    HasSubstr("set data.validation_block = 0")));
+                    HasSubstr("set data.validation_block=0")));
   data_.validation_fraction = 0;
   EXPECT_EQ(run().sets.size(), 1u);
   EXPECT_THAT(sets(), ElementsAre("train"));
@@ -239,8 +249,8 @@ TEST_F(Prepare, ASingleDocumentCannotBeSplit) {
   data_.validation_block = 0;
   write_file(folder_ / "text.txt", std::string(100'000, 'a'));
   EXPECT_THAT(error_of([&] { run(); }),
-              AllOf(HasSubstr("a single document"), HasSubstr("data.document = \"line\""),
-                    HasSubstr("data.validation_fraction = 0")));
+              AllOf(HasSubstr("a single document"), HasSubstr("data.document=line"),
+                    HasSubstr("data.validation_fraction=0")));
   expect_nothing_left();
   data_.vocabulary = "byte";
   data_.validation_fraction = 0;
@@ -269,7 +279,7 @@ TEST_F(Prepare, SkippedLinesAreCountedNamedAndKeptInTheRecord) {
   write_file(folder_ / "lines.jsonl", lines);
   data_.text = {(folder_ / "lines.jsonl").string()};
   data_.vocabulary = "byte";
-  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("data.bad_lines = \"skip\""));
+  EXPECT_THAT(error_of([&] { run(); }), HasSubstr("data.bad_lines=skip"));
   data_.bad_lines = "skip";
   uint64_t shown = 0;
   const PrepareSummary summary = run({.progress = [&](const PrepareProgress& now) {
@@ -286,8 +296,8 @@ TEST_F(Prepare, SkippedLinesAreCountedNamedAndKeptInTheRecord) {
 TEST_F(Prepare, ATextTooShortForTheVocabularySaysHowLargeItMayBe) {
   data_.vocabulary_size = 4096;
   const std::string message = error_of([&] { run(); });
-  EXPECT_THAT(message, AllOf(HasSubstr("data.vocabulary_size = 4096"),
-                             HasSubstr("data.vocabulary = \"byte\"")));
+  EXPECT_THAT(message,
+              AllOf(HasSubstr("data.vocabulary_size = 4096"), HasSubstr("data.vocabulary=byte")));
   const size_t most = message.find("at most ");
   ASSERT_NE(most, std::string::npos) << message;
   data_.vocabulary_size = std::stoll(message.substr(most + 8));

@@ -56,6 +56,8 @@ TEST(RecordPlan, PadsEachRecordToARow) {
   EXPECT_EQ(first.weights, (std::vector<float>{1, 1, 0, 0, 0}));
   EXPECT_EQ(row_at(plan, 1, 5).weights, (std::vector<float>{0, 0, 1, 1, 0}));
   EXPECT_EQ(plan.counted(1), 2);
+  EXPECT_EQ(plan.tokens(), 12u);
+  EXPECT_EQ(Rows(set, 5, 1).tokens(), 12u);
 }
 
 TEST(RecordPlan, PacksWholeRecordsAndNeverLearnsToBeginOne) {

@@ -50,6 +50,63 @@ std::string learnt(const Record& record) {
   return parts;
 }
 
+// As Mistral's: a system prompt stands in the last turn of the user, and nowhere once it has been
+// answered.
+constexpr const char* kSystemInLastTurn =
+    "{% if messages[0].role == 'system' %}{% set system = messages[0].content %}"
+    "{% set messages = messages[1:] %}{% endif %}{{ bos_token }}{% for message in messages %}"
+    "{% if message.role == 'user' %}[INST] {% if loop.last and system is defined %}"
+    "{{ system + '\n\n' }}{% endif %}{{ message.content }}[/INST]"
+    "{% else %} {{ message.content|trim + eos_token }}{% endif %}{% endfor %}";
+
+TEST(Records, ASystemPromptInTheLastTurnIsReadBeforeTheLastAnswer) {
+  const auto one = read_chat(
+      R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "A"},
+          {"role": "assistant", "content": "B "}]})",
+      kSystemInLastTurn);
+  ASSERT_TRUE(one) << one.error();
+  EXPECT_EQ(one->text, "<s>[INST] S\n\nA[/INST] B</s>");
+  EXPECT_EQ(learnt(*one), " B</s>|");
+  const auto two = read_chat(
+      R"({"messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "B"},
+          {"role": "assistant", "content": "B"}, {"role": "user", "content": "C"},
+          {"role": "assistant", "content": "D"}]})",
+      kSystemInLastTurn);
+  ASSERT_TRUE(two) << two.error();
+  EXPECT_EQ(two->text, "<s>[INST] B[/INST] B</s>[INST] S\n\nC[/INST] D</s>");
+  EXPECT_EQ(learnt(*two), " B</s>| D</s>|");
+}
+
+TEST(Records, AnswersThatAreRenderedOtherwiseLaterAreRefused) {
+  const auto record = read_chat(
+      R"({"messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"},
+          {"role": "user", "content": "C"}, {"role": "assistant", "content": "D"}]})",
+      "{% for message in messages %}{{ message.role }}:"
+      "{% if message.role == 'user' or loop.last %}{{ message.content }}{% endif %}|{% endfor %}"
+      "{% if add_generation_prompt %}assistant:{% endif %}");
+  ASSERT_FALSE(record);
+  EXPECT_THAT(record.error(), HasSubstr("cannot be divided"));
+}
+
+TEST(ChatTemplate, SaysWhatEndsATurn) {
+  EXPECT_EQ(ChatTemplate(kChatMl, "", "").behind_answer(), "<|im_end|>");
+  const auto end = [](const char* source) {
+    return ChatTemplate(source, "", "</s>").behind_answer();
+  };
+  EXPECT_EQ(end("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"), "\n");
+  EXPECT_EQ(end("{% for m in messages %}{{ m.content + eos_token + ' ' }}{% endfor %}"), "</s>");
+  EXPECT_EQ(end("{{ raise_exception('no') }}"), "");
+}
+
+TEST(ChatTemplate, APromptEndsWhereTheAnswerBegins) {
+  const auto messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "Hi"}])");
+  EXPECT_EQ(ChatTemplate(kChatMl, "", "").prompt(messages),
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const auto refused = ChatTemplate("{{ raise_exception('no') }}", "", "").prompt(messages);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error(), HasSubstr("cannot be rendered"));
+}
+
 TEST(Records, AnswersOfPromptsAreLearnt) {
   for (const char* field : {"completion", "answer", "out"}) {
     const auto record = read_prompt(fmt::format(R"({{"prompt": "2+2=", "{}": " 4"}})", field),
@@ -113,9 +170,11 @@ TEST(Records, WhatIsWrongWithALineIsSaid) {
 
 TEST(Records, ATemplateThatChangesEarlierMessagesNeedsGenerationMarks) {
   const auto record = read_chat(
-      R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]})",
+      R"({"messages": [{"role": "assistant", "content": "a"}, {"role": "user", "content": "b"},
+                       {"role": "assistant", "content": "c"}]})",
       "{% for m in messages %}{{ loop.revindex }}{{ m.content }}{% endfor %}");
-  EXPECT_THAT(record.error(), AllOf(HasSubstr("first 1 messages"), HasSubstr("generation")));
+  EXPECT_THAT(record.error(),
+              AllOf(HasSubstr("earlier messages are rendered otherwise"), HasSubstr("generation")));
 }
 
 TEST(ChatTemplate, WhatIsNotSupportedIsNamed) {
@@ -130,6 +189,10 @@ TEST(ChatTemplate, WhatIsNotSupportedIsNamed) {
   std::string deep;
   for (int i = 0; i < 1000; ++i) deep += "{% if a %}";
   EXPECT_THAT(fault(deep.c_str()), HasSubstr("more than 100 nested statements"));
+  // In time that grows with the template, not with its square.
+  std::string many;
+  for (int i = 0; i < 200'000; ++i) many += "{{ a }}\n";
+  EXPECT_THAT(fault((many + "{{ 'a }}").c_str()), HasSubstr("line 200001"));
   const std::string line = R"({"messages": [{"role": "assistant", "content": "a"}]})";
   EXPECT_THAT(read_chat(line, "{{ messages|groupby('role') }}").error(), HasSubstr("groupby"));
   EXPECT_THAT(read_chat(line, "{{ strftime_now('%d') }}").error(), HasSubstr("strftime_now"));

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "tests/data/scratch.h"
-#include "thinwire/data/prefetch.h"
 
 namespace thinwire::data {
 namespace {

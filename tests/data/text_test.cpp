@@ -8,7 +8,7 @@
 
 #include "tests/data/scratch.h"
 #include "tests/sanitized.h"
-#include "thinwire/data/sample.h"
+#include "thinwire/data/split.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {
@@ -74,6 +74,17 @@ std::string error_for(const std::string& name, std::string_view content,
   return error;
 }
 
+TEST(Text, StandInsForFilesAreRefused) {
+  const fs::path folder = scratch_folder();
+  write_file(folder / "a.txt", "text");
+  write_file(folder / "b.jsonl.gz", "version https://git-lfs.github.com/spec/v1\noid sha256:4d\n");
+  const auto error = [&] { return error_of([&] { list_inputs({folder.string()}); }); };
+  EXPECT_THAT(error(), HasSubstr("b.jsonl.gz: it is a git-lfs pointer"));
+  fs::remove(folder / "b.jsonl.gz");
+  fs::create_symlink("nothing", folder / "c.txt");
+  EXPECT_THAT(error(), HasSubstr("c.txt: it is a link to nothing, which does not exist"));
+}
+
 TEST(Documents, EndAtBlankLines) {
   EXPECT_THAT(split("\n\n  one\nstill one \n \t\n\n\ntwo\r\n\r\nthree", "blank_line"),
               ElementsAre("  one\nstill one", "two", "three"));
@@ -82,6 +93,31 @@ TEST(Documents, EndAtBlankLines) {
 TEST(Documents, EndWhereAnUnindentedEntryFollowsABlankLine) {
   EXPECT_THAT(split("Germ\n   bud\n\n   {Germ cell} egg\nsame\n\nGerman\n   kin\n", "entry"),
               ElementsAre("Germ\n   bud\n\n   {Germ cell} egg\nsame", "German\n   kin"));
+}
+
+TEST(Documents, EndAtSeparators) {
+  EXPECT_THAT(split("one\n\nstill one\n<|endoftext|>\n  two\n </s>\r\n\nthree <|endoftext|>\n"
+                    "<|end_of_text|>\n<|endoftext|>\nfour",
+                    "separator"),
+              ElementsAre("one\n\nstill one", "  two", "three <|endoftext|>", "four"));
+}
+
+TEST(Documents, SeparatorsThatAreTakenForTextAreNoticed) {
+  const fs::path file = scratch_folder() / "a.txt";
+  write_file(file, "one\n\n <|endoftext|> \ntwo\n</s>\n");
+  const auto note = [&](const std::string& document) {
+    DocumentSource source(list_inputs({file.string()}), {.document = document});
+    while (source.next()) {
+    }
+    return source.separator_note();
+  };
+  EXPECT_EQ(note("blank_line"), file.string() +
+                                    ": line 3 is <|endoftext|>, which is taken for text; "
+                                    "data.document=separator ends a document at such a line "
+                                    "and leaves it out");
+  EXPECT_EQ(note("separator"), "");
+  write_file(file, "one <|endoftext|>\n<endoftext>\n");
+  EXPECT_EQ(note("line"), "");
 }
 
 TEST(Documents, EndWithTheirLine) {
@@ -189,6 +225,18 @@ TEST(Documents, BinaryFilesAreErrors) {
   EXPECT_THAT(error_for("a.txt", bytes), AllOf(HasSubstr("byte 8"), HasSubstr("binary")));
   EXPECT_THAT(error_for("b.txt", bytes, {.replace_invalid = true}), HasSubstr("binary"));
   EXPECT_THAT(error_for("c.jsonl", R"({"text": "a\u0000b"})"), HasSubstr("line 1 holds a NUL"));
+}
+
+TEST(Documents, TextsInUtf16AreToldHowToBeConverted) {
+  const auto error = [](std::string_view bytes) { return error_for("a.txt", std::string(bytes)); };
+  EXPECT_THAT(error({"\xFF\xFEO\0n\0", 6}),
+              AllOf(HasSubstr("is in UTF-16"), HasSubstr("`iconv -f UTF-16 -t UTF-8 ")));
+  EXPECT_THAT(error({"\xFE\xFF\0O\0n", 6}), HasSubstr("iconv -f UTF-16 "));
+  EXPECT_THAT(error({"\xFF\xFE\x4E\x4E\x4E\x4E", 6}), HasSubstr("iconv -f UTF-16 "));
+  EXPECT_THAT(error({"O\0n\0", 4}), HasSubstr("iconv -f UTF-16LE "));
+  EXPECT_THAT(error({"\0O\0n", 4}), HasSubstr("iconv -f UTF-16BE "));
+  EXPECT_THAT(error({"\x7F\0n\0", 4}), HasSubstr("binary"));
+  EXPECT_THAT(error({"\xFF\xFE\0\0O\0\0\0", 8}), HasSubstr("binary"));
 }
 
 TEST(Documents, EmptyFilesAreErrors) {

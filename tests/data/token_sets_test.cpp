@@ -1,10 +1,9 @@
-#include "thinwire/data/token_sets.h"
-
 #include <memory>
 #include <string>
 
 #include "tests/data/scratch.h"
 #include "thinwire/data/prepare.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {

@@ -18,7 +18,7 @@ try:
     import transformers
     from tokenizers import models, pre_tokenizers, trainers, Tokenizer
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = WITHOUT_TOKENIZERS
     transformers.utils.logging.set_verbosity_error()

@@ -12,6 +12,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/data/encoder.h"
+#include "thinwire/data/sentencepiece_model.h"
 
 namespace thinwire::data {
 namespace {
@@ -93,6 +94,122 @@ TEST(Encoder, AgreesWithAnImportedModelThatNormalises) {
     encoder.encode(text, tokens);
     EXPECT_EQ(tokens, vocabulary->encode(text)) << text;
   }
+}
+
+using Tokens = std::vector<int32_t>;
+
+Tokens joined(std::initializer_list<Tokens> parts) {
+  Tokens all;
+  for (const Tokens& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+Tokens encoded(const Vocabulary& vocabulary, const std::string& text) {
+  Encoder encoder(vocabulary);
+  Tokens tokens;
+  encoder.encode(text, tokens);
+  EXPECT_EQ(tokens, vocabulary.encode(text)) << text;
+  return tokens;
+}
+
+TEST(SentencePiece, ControlPiecesInATextAreTheirTokens) {
+  const Vocabulary& vocabulary = trained("bpe");
+  EXPECT_EQ(encoded(vocabulary, "<s>"), Tokens{1});
+  EXPECT_EQ(encoded(vocabulary, "<unk></s>"), (Tokens{0, 2}));
+  EXPECT_EQ(encoded(vocabulary, "the cat</s> sat on  it</s>\n"),
+            joined({vocabulary.encode("the cat"),
+                    {2},
+                    vocabulary.encode(" sat on  it"),
+                    {2},
+                    vocabulary.encode("\n")}));
+  EXPECT_TRUE(vocabulary.is_added(2));
+  EXPECT_FALSE(vocabulary.is_added(100));
+}
+
+// A folder with a tokenizer.model of 310 pieces, without tokenizer.json.
+std::unique_ptr<Vocabulary> with_files(const std::string& config, const std::string& added = "") {
+  const fs::path folder = scratch_folder();
+  write_file(folder / "tokenizer.model", read_text_file(trained("bpe").file()));
+  write_file(folder / "tokenizer_config.json", config);
+  if (!added.empty()) write_file(folder / "added_tokens.json", added);
+  auto vocabulary = Vocabulary::load(folder);
+  // A stored vocabulary is the same, without the files beside it.
+  const fs::path stored = scratch_folder() / kSentencePieceFile;
+  write_file(stored, vocabulary->stored_text());
+  auto again = Vocabulary::load_file(stored);
+  EXPECT_EQ(again->digest(), vocabulary->digest());
+  EXPECT_EQ(again->stored_text(), vocabulary->stored_text());
+  EXPECT_EQ(again->begin(), vocabulary->begin());
+  return again;
+}
+
+TEST(SentencePiece, TokensThatFilesBesideItAddKeepTheirIds) {
+  const auto vocabulary =
+      with_files(R"({"eos_token": "<|end|>", "pad_token": {"content": "[PAD]"}})",
+                 R"({"<|end|>": 311, "[PAD]": 310, "<tool>": 312})");
+  EXPECT_EQ(vocabulary->size(), 313);
+  EXPECT_EQ(vocabulary->eos(), 311);
+  EXPECT_EQ(vocabulary->bos(), 1);
+  EXPECT_EQ(vocabulary->find("[PAD]"), 310);
+  EXPECT_EQ(vocabulary->name(312), "<tool>");
+  EXPECT_EQ(encoded(*vocabulary, "cat<|end|>[PAD]</s>"),
+            joined({trained("bpe").encode("cat"), {311, 310, 2}}));
+  EXPECT_EQ(vocabulary->decode(Tokens{311, 312}), "<tool>") << "special tokens are no text";
+  EXPECT_EQ(without_sentencepiece_rules(vocabulary->stored_text()),
+            read_text_file(trained("bpe").file()));
+}
+
+TEST(SentencePiece, AModelAloneIsStoredAsItIs) {
+  const auto vocabulary = with_files(
+      R"({"bos_token": "<s>", "eos_token": "</s>", "legacy": true, "added_tokens_decoder":
+          {"0": {"content": "<unk>"}, "1": {"content": "<s>"}, "2": {"content": "</s>"}}})");
+  EXPECT_EQ(vocabulary->stored_text(), read_text_file(trained("bpe").file()));
+}
+
+TEST(SentencePiece, SpacesStandBeforePartsAsTheFolderSays) {
+  const Vocabulary& plain = trained("bpe");
+  const auto first = with_files(R"({"legacy": false})");
+  const auto none = with_files(R"({"add_prefix_space": false})");
+  for (const auto* vocabulary : {first.get(), none.get()}) {
+    const Tokens tokens = encoded(*vocabulary, "</s>cat sat</s> cat  sat");
+    EXPECT_EQ(vocabulary->decode(tokens), "cat sat cat  sat");
+    EXPECT_EQ(vocabulary->piece(tokens[1]).front(), 'c') << "no space behind </s>";
+  }
+  EXPECT_EQ(encoded(*first, "cat sat"), plain.encode("cat sat"));
+  EXPECT_EQ(encoded(*first, " cat sat"), plain.encode("cat sat")) << "one space is enough";
+  EXPECT_NE(encoded(*none, "cat sat"), plain.encode("cat sat"));
+  EXPECT_EQ(encoded(*none, " cat sat"), plain.encode("cat sat"));
+}
+
+RC_GTEST_PROP(Encoder, GivesWhatAVocabularyWithAddedTokensGives, (uint64_t seed)) {
+  static const auto every = with_files("{}", R"({"<|x|>": 310, "the": 311})");
+  static const auto first = with_files(R"({"legacy": false})", R"({"<|x|>": 310, "the": 311})");
+  Rng rng(seed, 0);
+  for (const Vocabulary* vocabulary : {every.get(), first.get()}) {
+    Encoder encoder(*vocabulary);
+    std::string text;
+    for (uint64_t left = rng.below(4); left > 0; --left) {
+      text += odd_text(rng) + (rng.below(2) == 0 ? "</s>" : "<|x|>");
+    }
+    std::vector<int32_t> tokens;
+    encoder.encode(text, tokens);
+    RC_ASSERT(tokens == vocabulary->encode(text));
+  }
+}
+
+TEST(SentencePiece, ATextBeginsAsTheFolderSays) {
+  EXPECT_EQ(with_files(R"({"add_bos_token": false})")->begin(), -1);
+  EXPECT_EQ(with_files(R"({"bos_token": "</s>"})")->begin(), 2);
+  EXPECT_EQ(with_files(R"({"add_bos_token": true})")->begin(), 1);
+}
+
+TEST(SentencePiece, FaultsOfFilesBesideItAreNamed) {
+  EXPECT_THAT(error_of([] { with_files(R"({"eos_token": "<|no|>"})"); }),
+              HasSubstr("eos_token is \"<|no|>\", which is neither a piece of tokenizer.model"));
+  EXPECT_THAT(error_of([] { with_files("{}", R"({"<|x|>": -1})"); }),
+              HasSubstr("added_tokens.json: the id of \"<|x|>\" must be a whole number"));
+  EXPECT_THAT(error_of([] { with_files(R"({"added_tokens_decoder": {"x": {}}})"); }),
+              HasSubstr("added_tokens_decoder has \"x\""));
 }
 
 TEST(SentencePiece, TheSameTextGivesTheSameBytes) {

@@ -1,9 +1,9 @@
-#include "thinwire/eval/class_metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <map>
+
+#include "thinwire/eval/metrics.h"
 
 namespace thinwire::eval {
 namespace {

@@ -116,8 +116,9 @@ TEST_F(ItemsTest, LambadaHasNoChoices) {
 }
 
 TEST_F(ItemsTest, NamesWhatIsMissing) {
-  EXPECT_THAT([&] { read("arc_easy"); },
-              ThrowsMessage<Error>(HasSubstr("has no arc/ARC-Easy-Dev.jsonl")));
+  EXPECT_THAT([&] { read("arc_easy"); }, ThrowsMessage<Error>(testing::AllOf(
+                                             HasSubstr("has no arc/ARC-Easy-Dev.jsonl"),
+                                             HasSubstr("; --data names the folder that has it"))));
   const fs::path nowhere = folder_ / "nowhere";
   EXPECT_THAT([&] { read_items(find_task("piqa"), nowhere); },
               ThrowsMessage<Error>(HasSubstr("there is no folder")));

@@ -1,5 +1,3 @@
-#include "thinwire/eval/labelled_graph.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/eval/plan_score.h"
 
 namespace thinwire::eval {
 namespace {

@@ -1,8 +1,8 @@
-#include "thinwire/eval/number_metrics.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "thinwire/eval/metrics.h"
 
 namespace thinwire::eval {
 namespace {

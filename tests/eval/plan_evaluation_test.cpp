@@ -1,6 +1,6 @@
-#include "thinwire/eval/plan_evaluation.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/eval/evaluate.h"
 
 namespace thinwire::eval {
 namespace {

@@ -1,11 +1,10 @@
-#include "thinwire/events/crc32c.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/events/tensorboard.h"
 
 namespace thinwire::events {
 namespace {

@@ -1,6 +1,6 @@
-#include "thinwire/events/pace.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/events/progress.h"
 
 namespace thinwire::events {
 namespace {

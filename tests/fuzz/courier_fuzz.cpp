@@ -8,7 +8,6 @@
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/payload_statement.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nats_answers.h"

@@ -7,21 +7,21 @@
 #include <vector>
 
 #include "target.h"
-#include "thinwire/codec/payload_reader.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/diloco.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/sparseloco.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace {
 
 using thinwire::Bytes;
 using thinwire::ValueFormat;
 using thinwire::WireType;
-using thinwire::codec::make_payload_reader;
 using thinwire::codec::PayloadId;
 using thinwire::codec::PayloadMethod;
 using thinwire::codec::PayloadReader;
+using thinwire::sync::make_payload_reader;
 
 struct Entry {
   std::unique_ptr<PayloadReader> reader;
@@ -36,19 +36,19 @@ std::vector<Entry> make_entries() {
   for (const WireType wire : {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4}) {
     thinwire::method::AllReduceOptions options;
     options.wire = wire;
-    entries.push_back({make_payload_reader({"allreduce", options}, layout)});
+    entries.push_back({make_payload_reader({"allreduce", options}, {.layout = layout})});
     thinwire::method::DilocoOptions outer;
     outer.wire = wire;
-    entries.push_back({make_payload_reader({"diloco", outer}, layout)});
+    entries.push_back({make_payload_reader({"diloco", outer}, {.layout = layout})});
   }
   for (const ValueFormat values : {ValueFormat::kF32, ValueFormat::kBf16, ValueFormat::kOneBit}) {
     thinwire::method::DistroOptions options;
     options.values = values;
-    entries.push_back({make_payload_reader({"distro", options}, layout), true});
+    entries.push_back({make_payload_reader({"distro", options}, {.layout = layout}), true});
   }
   const thinwire::method::SparseLocoOptions options;
-  entries.push_back(
-      {make_payload_reader({"sparseloco", options}, layout), true, PayloadMethod::kSparseLoco});
+  entries.push_back({make_payload_reader({"sparseloco", options}, {.layout = layout}), true,
+                     PayloadMethod::kSparseLoco});
   return entries;
 }
 

@@ -9,14 +9,14 @@
 #include "target.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/signed_message.h"
-#include "thinwire/hosts/enrolment.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
-#include "thinwire/hosts/request_message.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_status.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/shared_recipe.h"
-#include "thinwire/page/request_check.h"
+#include "thinwire/page/page_server.h"
 
 namespace {
 
@@ -43,9 +43,9 @@ void take_answer(std::span<const uint8_t> bytes) {
 }
 
 void take_enrolment(std::span<const uint8_t> bytes) {
-  const auto token = decode_enrolment(bytes, signer().key(), signer().key());
-  if (token && *token == signer().key()) {
-    const Bytes again = encode_enrolment(signer().key(), signer().key(), signer());
+  const auto enrolment = decode_enrolment(bytes, signer().key(), signer().key());
+  if (enrolment && enrolment->token == signer().key()) {
+    const Bytes again = encode_enrolment(signer().key(), signer().key(), signer(), enrolment->role);
     require(std::ranges::equal(again, bytes));
   }
 }

@@ -8,9 +8,9 @@
 #include "target.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/hosts/enrolment.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
-#include "thinwire/hosts/request_message.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/method/registry.h"
@@ -42,7 +42,7 @@ std::vector<Bytes> valid_inputs() {
   const std::string recipe = shared_recipe_text(method::load_recipe("", {}));
   return {input(0, encode_request(request, *signer)),
           input(1, encode_answer({{}, false, {4, 5}}, *signer)),
-          input(2, encode_enrolment(key, key, *signer)),
+          input(2, encode_enrolment(key, key, *signer, Role::kAuditor)),
           input(3, encode_description(description)),
           input(4, encode_entry(blob, *signer)),
           input(5, as_bytes(recipe)),

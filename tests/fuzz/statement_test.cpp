@@ -40,7 +40,8 @@ Bytes statement(Rng& rng) {
                                          Loss{1, 7, "set", 2.5, 100},
                                          Announcement{{1, 4, 0, 2, {}, 100, 0.5}},
                                          Sum{4, 2, {}, WireType::kInt2, 0.5f, {}, 100},
-                                         Audit{1, 4, 2, 0.5, 0.25}};
+                                         Audit{1, 4, 2, 0.5, 0.25},
+                                         Waiting{"members"}};
   return encode_statement({rng.bits(), {}, rng.bits(), messages[rng.below(messages.size())]},
                           ZeroSigner());
 }

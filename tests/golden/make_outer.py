@@ -54,7 +54,7 @@ SEEDS = {
     "int1": 36, "int1_feedback": 72, "int1_weights": 40, "int2_weights": 23, "slices_inner": 69, "slices_weights": 1,
     "members_weights": 43, "two_stage_weights": 49,
     "two_stage_sparseloco": 47, "sparseloco_nesterov": 33, "members_sparseloco": 1,
-    "two_stage_distro": 86, "sparseloco": 77, "sparseloco_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
+    "two_stage_distro": 86, "sparseloco": 77, "sparseloco_senders": 53, "sparseloco_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
 }
 
 

@@ -48,7 +48,8 @@ streaming there is one fragment.
                  w_m; it is not coded again.
     sparseloco   (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
                  two-bit values and what they are received as is taken out of r_m; R = sum of w_m * what is received,
-                 in float32, in worker order. Which, and as what: wire_reference.py.
+                 in float32, in worker order; with aggregate = mean_of_senders each entry is divided by the sum of
+                 the w_m of those that sent it. Which, and as what: wire_reference.py.
     clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in
                  order, W = sum of their w_i; towards the other clusters it is one worker with weight W. With within =
                  distro theta_m follows DisTrO among them instead, fed with n * (w_i / W) * g_i in a cluster of n
@@ -107,6 +108,7 @@ class Options:
     chunk: int = 0                 # sparseloco; 0: dense
     k: int = 64                    # sparseloco
     decay: float = 0.95            # sparseloco
+    aggregate: str = "mean_of_all" # sparseloco; or mean_of_senders
     rule: str = "mean"             # or one of aggregation_reference.py
     trim: float = 0.1              # trimmed_mean
     clusters: tuple = ()           # workers of each cluster; (): each alone
@@ -330,12 +332,16 @@ class Run:
 
     def reduced(self, contributions):
         """Its codes follow from those of the contributions, exact ties included, so they have no margins."""
+        of_senders = self.opt.aggregate == "mean_of_senders"
         if self.opt.rule != "mean":
             values = contributions if self.opt.chunk else [q / self.f(w) for q, w in zip(contributions, self.weights)]
-            return np.array(aggregate(self.opt.rule, values, self.weights, self.opt.trim), self.f)
+            return np.array(aggregate(self.opt.rule, values, self.weights, self.opt.trim, of_senders), self.f)
         total = np.zeros_like(contributions[0])
         for q, weight in zip(contributions, self.weights):
             total = total + (self.f(weight) * q if self.opt.chunk else q)
+        if of_senders:
+            senders = sum(self.f(weight) * (q != 0) for q, weight in zip(contributions, self.weights))
+            total = np.where(senders > 0, total / np.where(senders > 0, senders, 1), total).astype(self.f)
         in_weights = self.opt.error_feedback and self.opt.error_in == "weights"
         gathered = self.opt.chunk or self.opt.wire == "int1" or in_weights
         return total if gathered else as_received(total, self.opt.wire, Margins())

@@ -89,6 +89,8 @@ VARIANTS = {
     "sparseloco": ("sparseloco", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd", "outer_lr": 1.0}),
     "sparseloco_rate": ("sparseloco", 20, EQUAL, 10, {"sync_every": 4, "chunk": 4096, "k": 512, "outer": "sgd", "outer_lr": 0.8,
                                               "decay": 0.9}),
+    "sparseloco_senders": ("sparseloco", 20, UNEQUAL, 10, {"sync_every": 4, "chunk": 32, "k": 4, "outer": "sgd",
+                                                   "outer_lr": 1.0, "aggregate": "mean_of_senders"}),
     "clip": diloco(clip=3.2),
     "streaming_clip": streaming(wire="int2", clip=3.2),
     "muon": diloco(optimizer="muon"),

@@ -5,7 +5,6 @@
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/hosts/cluster_accounts.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {

@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/connection_notice.h"
+#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {

@@ -11,7 +11,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/connection_limit.h"
-#include "thinwire/hosts/enrolment.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/serve_run.h"
 
@@ -45,7 +45,8 @@ class Crowding : public testing::Test {
     const auto newcomer = connect(access_, access_.newcomer);
     RequestClient client(*newcomer, access_.founder, *signer);
     const auto done = client.ask(
-        RequestKind::kEnrol, encode_enrolment(access_.founder, signer->key(), *token), kPatience);
+        RequestKind::kEnrol,
+        encode_enrolment(access_.founder, signer->key(), *token, Role::kMember), kPatience);
     EXPECT_TRUE(done) << done.error().message;
     return self;
   }

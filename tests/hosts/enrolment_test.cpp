@@ -1,40 +1,41 @@
-#include "thinwire/hosts/enrolment.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 
+#include "thinwire/hosts/entrance.h"
+
 namespace thinwire::hosts {
 namespace {
 
-class Enrolment : public testing::Test {
+class Enrolments : public testing::Test {
  protected:
   const std::unique_ptr<Signer> token_ = make_signer({1}), run_ = make_signer({2}),
                                 key_ = make_signer({3}), other_ = make_signer({4});
-  const Bytes bytes_ = encode_enrolment(run_->key(), key_->key(), *token_);
+  const Bytes bytes_ = encode_enrolment(run_->key(), key_->key(), *token_, Role::kAuditor);
 };
 
-TEST_F(Enrolment, SaysWhichTokenItsAuthorHas) {
-  const auto token = decode_enrolment(bytes_, run_->key(), key_->key());
-  ASSERT_TRUE(token) << token.error().message;
-  EXPECT_EQ(*token, token_->key());
+TEST_F(Enrolments, SayWhichTokenTheirAuthorHasAndWhatItWants) {
+  const auto enrolment = decode_enrolment(bytes_, run_->key(), key_->key());
+  ASSERT_TRUE(enrolment) << enrolment.error().message;
+  EXPECT_EQ(enrolment->token, token_->key());
+  EXPECT_EQ(enrolment->role, Role::kAuditor);
 }
 
 // Whoever sees it cannot enrol another key with it, or the same one in another run.
-TEST_F(Enrolment, IsOfOneKeyInOneRun) {
+TEST_F(Enrolments, AreOfOneKeyInOneRun) {
   EXPECT_FALSE(decode_enrolment(bytes_, run_->key(), other_->key()));
   EXPECT_FALSE(decode_enrolment(bytes_, other_->key(), key_->key()));
 }
 
-TEST_F(Enrolment, IsSignedByTheToken) {
-  Bytes forged = encode_enrolment(run_->key(), key_->key(), *other_);
+TEST_F(Enrolments, AreSignedByTheToken) {
+  Bytes forged = encode_enrolment(run_->key(), key_->key(), *other_, Role::kAuditor);
   constexpr size_t kTokenAt = 6;  // behind magic and version
   std::copy_n(bytes_.begin() + kTokenAt, 32, forged.begin() + kTokenAt);
   EXPECT_FALSE(decode_enrolment(forged, run_->key(), key_->key()));
 }
 
-TEST_F(Enrolment, NothingElseIsOne) {
+TEST_F(Enrolments, NothingElseIsOne) {
   EXPECT_FALSE(decode_enrolment({}, run_->key(), key_->key()));
   for (size_t size = 0; size < bytes_.size(); ++size) {
     EXPECT_FALSE(decode_enrolment(std::span(bytes_).first(size), run_->key(), key_->key()));

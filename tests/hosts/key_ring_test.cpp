@@ -4,6 +4,8 @@
 
 #include "../tiny_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/request_handler.h"
+#include "thinwire/hosts/served_run.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -47,6 +49,19 @@ TEST(KeyRing, ATokenThatIsExpiredRevokedOrUnknownEnrolsNobody) {
   EXPECT_EQ(revoked.enrol(fresh_key(), fresh_key(), kNow), "the token does not belong to this run");
 }
 
+TEST(KeyRing, NobodyEnrolsInAnotherRoleThanTheTokens) {
+  const PublicKey token = fresh_key(), key = fresh_key();
+  KeyRing ring = ring_with({.key = token, .role = Role::kObserver, .single_use = true});
+  const std::string why = ring.enrol(token, key, kNow, Role::kMember);
+  EXPECT_THAT(why, testing::HasSubstr("the token " + transport::key_id(token) +
+                                      " is an observer's: it only "
+                                      "shows the run, with `thinwire status`"));
+  EXPECT_TRUE(ring.keys.empty()) << "it is not used up";
+  EXPECT_EQ(ring.enrol(token, key, kNow, Role::kObserver), "");
+  EXPECT_THAT(ring.enrol(token, key, kNow, Role::kAuditor),
+              testing::HasSubstr("the key " + transport::key_id(key) + " is an observer's"));
+}
+
 TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
   const PublicKey token = fresh_key();
   const PublicKey other = fresh_key();
@@ -55,10 +70,23 @@ TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
   const PublicKey key = fresh_key();
   EXPECT_EQ(ring.enrol(token, key, kNow), "");
   EXPECT_EQ(ring.enrol(other, fresh_key(), kNow), "");
-  EXPECT_EQ(ring.revoke(key_id(token)), 2u);
+  EXPECT_EQ(ring.revoke(transport::key_id(token)), 2u);
   EXPECT_TRUE(ring.tokens[0].revoked && ring.keys[0].revoked);
   EXPECT_FALSE(ring.tokens[1].revoked || ring.keys[1].revoked);
   EXPECT_EQ(ring.enrol(other, key, kNow), "the key was revoked");
+}
+
+TEST(KeyRing, AKeyIsCalledByItsIdOrItsWholeName) {
+  const PublicKey key = fresh_key();
+  const std::string id = transport::key_id(key);
+  EXPECT_EQ(id.size(), 10u);
+  EXPECT_TRUE(transport::participant_name(key).starts_with("U" + id));
+  for (const std::string& text : {id, id.substr(0, 5), transport::participant_name(key)}) {
+    KeyRing ring = ring_with({.key = key});
+    EXPECT_EQ(ring.revoke(text), 1u) << text;
+  }
+  KeyRing ring = ring_with({.key = key});
+  EXPECT_EQ(ring.revoke("V" + id), 0u);
 }
 
 TEST(KeyRing, TheServerKnowsTokensAsNewcomersAndKeysByTheirRole) {
@@ -95,6 +123,22 @@ TEST(KeyRing, ComesBackFromItsFileAndSaysWhenItWasChanged) {
   update_key_ring(folder, [](KeyRing& ring) { ring.tokens[0].revoked = true; });
   EXPECT_NE(key_ring_stamp(folder), before);
   EXPECT_TRUE(load_key_ring(folder).tokens[0].revoked);
+}
+
+TEST(KeyRing, SaysWhichMemberAKeyBelongsTo) {
+  const fs::path folder = test_folder();
+  fs::create_directories(folder / kServerFolder);
+  Admission admission(folder, /*token_days=*/0);
+  const PublicKey token = make_signer(admission.token())->key(), key = fresh_key();
+  ASSERT_TRUE(admission.enrol(token, fresh_key(), Role::kMember));
+  ASSERT_TRUE(admission.enrol(token, key, Role::kMember));
+  std::vector<membership::Member> members(2);
+  members[1].key = key;
+  admission.number(members);
+  const KeyRing ring = load_key_ring(folder);
+  ASSERT_EQ(ring.keys.size(), 2u);
+  EXPECT_EQ(ring.keys[0].member, -1) << "it has not joined";
+  EXPECT_EQ(ring.keys[1].member, 1);
 }
 
 TEST(KeyRing, RingsOfOneRunAreMergedWhateverTheirOrder) {

@@ -1,6 +1,6 @@
-#include "thinwire/hosts/loss_board.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/hosts/run_watch.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -1,7 +1,6 @@
-#include "thinwire/hosts/member_results.h"
-
 #include <gtest/gtest.h>
 
+#include "thinwire/hosts/run_end.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::hosts {

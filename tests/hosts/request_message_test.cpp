@@ -1,9 +1,9 @@
-#include "thinwire/hosts/request_message.h"
-
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <memory>
+
+#include "thinwire/hosts/requests.h"
 
 namespace thinwire::hosts {
 namespace {

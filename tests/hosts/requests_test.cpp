@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 
+#include "tests/transport/idle_courier.h"
 #include "thinwire/transport/courier/courier_memory.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -95,6 +97,44 @@ TEST(RequestServer, ARequestIsRepeatedUntilItIsAnswered) {
   const auto own = make_signer(make_seed());
   RequestClient client(world.guest(), world.run(), *own);
   EXPECT_EQ(client.ask(RequestKind::kProbe, {7}, kPatience).value_or(Bytes{}), Bytes{7});
+}
+
+TEST(RequestClient, WaitsForACoordinatorThatIsDownAndSaysSo) {
+  std::atomic<bool> up = false;
+  RequestWorld world([&](RequestServer& requests, const RequestServer::IncomingRequest& incoming) {
+    if (up) echo(requests, incoming);
+  });
+  const auto own = make_signer(make_seed());
+  RequestClient client(world.guest(), world.run(), *own);
+  client.be_patient({.wait_s = kPatience, .begins = [&] { up = true; }});
+  EXPECT_EQ(client.ask(RequestKind::kPlace, {7}, 0.05).value_or(Bytes{}), Bytes{7});
+}
+
+TEST(RequestClient, DoesNotWaitOnceItIsStopped) {
+  std::atomic<bool> stop = false;
+  RequestWorld world([](RequestServer&, const RequestServer::IncomingRequest&) {});
+  const auto own = make_signer(make_seed());
+  RequestClient client(world.guest(), world.run(), *own);
+  client.be_patient({.wait_s = kPatience, .begins = [&] { stop = true; }, .stop = &stop});
+  const auto answer = client.ask(RequestKind::kPlace, {}, 0.05);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, FailureKind::kAborted);
+}
+
+// As when its token was revoked meanwhile.
+TEST(RequestClient, DoesNotWaitOnceItIsNoLongerLetIn) {
+  class ClosedCourier final : public transport::IdleCourier {
+   public:
+    std::string denied() const override { return "no longer admitted"; }
+  };
+  ClosedCourier courier;
+  const auto own = make_signer(make_seed());
+  RequestClient client(courier, own->key(), *own);
+  client.be_patient({.wait_s = kPatience});
+  const auto answer = client.ask(RequestKind::kPlace, {}, kPatience);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().kind, FailureKind::kRefused);
+  EXPECT_EQ(answer.error().message, "no longer admitted");
 }
 
 TEST(RequestServer, AnAnswerThatAnotherSignsIsNone) {

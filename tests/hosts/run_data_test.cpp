@@ -8,7 +8,7 @@
 
 #include "../tiny_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 
 namespace thinwire::hosts {
 namespace {

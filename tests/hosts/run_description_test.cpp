@@ -1,5 +1,6 @@
 #include "thinwire/hosts/run_description.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -48,9 +49,20 @@ TEST(RunDescription, IsReadAsItWasWritten) {
   EXPECT_EQ(read->data_bytes(), 11u);
 }
 
+TEST(RunDescription, NamesTheFilesOfTheModelWhereThereAreSome) {
+  RunDescription description = sample();
+  description.model_files = transport::blob_id(as_bytes("{}"));
+  const auto read = decode_description(encode_description(description));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  EXPECT_NE(read->model_files, sample().model_files);
+}
+
 TEST(RunDescription, OtherVersionsAreNamed) {
   EXPECT_THAT(refusal("\"protocol\": 2", "\"protocol\": 9"), HasSubstr("protocol version 9"));
-  EXPECT_THAT(refusal("\"numerics\": 4", "\"numerics\": 99"), HasSubstr("numerics version 99"));
+  EXPECT_THAT(
+      refusal(fmt::format("\"numerics\": {}", checkpoint::kNumericsVersion), "\"numerics\": 99"),
+      HasSubstr("numerics version 99"));
 }
 
 TEST(RunDescription, NamesCannotLeaveTheFolder) {
@@ -63,6 +75,8 @@ TEST(RunDescription, WhatIsNoDescriptionIsRefused) {
        {"", "{", "[]", "{\"format\": 1}", "{\"format\": \"thinwire-run\"}"}) {
     EXPECT_FALSE(decode_description(as_bytes(text))) << text;
   }
+  const std::string deep = std::string(100'000, '[') + std::string(100'000, ']');
+  EXPECT_NE(refusal("\"sets\": [", "\"sets\": [" + deep + ","), "");
   EXPECT_NE(refusal("\"sets\": [", "\"sets\": [1,"), "");
   EXPECT_NE(refusal("\"train\"", "\"other\""), "");
 }

@@ -65,6 +65,8 @@ TEST_F(MemberNowTest, SaysWhySomebodyIsAway) {
   state_.members[0].phase = Phase::kExcluded;
   state_.members[0].misconduct = 3;
   EXPECT_EQ(now(0).why, "excluded after 3 offences");
+  state_.members[0].misconduct = 0;
+  EXPECT_EQ(now(0).why, "excluded: its key was revoked");
   state_.members[0].phase = Phase::kLate;
   EXPECT_EQ(now(0).activity, ActivityKind::kCatchingUp);
   state_.members[0].phase = Phase::kLeft;
@@ -123,6 +125,14 @@ TEST_F(RunWatchTest, ShowsTheLastEvaluationOnceAllHaveReportedIt) {
   page::PageState state = page_.state();
   ASSERT_EQ(state.validation["validation"].points().size(), 1u);
   EXPECT_DOUBLE_EQ(state.validation["validation"].points()[0].value, 2.75);
+}
+
+TEST_F(RunWatchTest, ShowsTheLastEvaluationWithoutWhoeverIsGone) {
+  recipe_.train.steps = 5;
+  watch_.record(opened(4), false, 10);
+  watch_.record(closed(4, {1}), false, 11);
+  watch_.add_loss({0, 5, "validation", 2, 100});
+  EXPECT_EQ(page_.state().validation["validation"].points().size(), 1u);
 }
 
 TEST_F(RunWatchTest, ListsRoundsWithWhatCountedAndWhoWasMissing) {

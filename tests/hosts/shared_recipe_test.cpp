@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "../tiny_run.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::hosts {
@@ -49,7 +50,7 @@ TEST(SharedRecipe, DifferencesNameTheFields) {
 
 TEST(SharedRecipe, AMemberSetsOnlyWhatBelongsToItsMachine) {
   const std::vector<std::string> own = {
-      "run.dir=x",        "data.dir=y",           "train.threads=2",
+      "run.dir=x",        "data.dir=y",           "train.threads=1",
       "train.device=cpu", "train.precision=fp32", "log.every=5",
       "links.delay_s=0.1"};
   EXPECT_EQ(refusal([&] { check_local_overrides(own); }), "");
@@ -59,6 +60,12 @@ TEST(SharedRecipe, AMemberSetsOnlyWhatBelongsToItsMachine) {
     EXPECT_THAT(refusal([&] { check_local_overrides(one); }),
                 HasSubstr(field.substr(0, field.find('=')) + " belongs to the run"));
   }
+}
+
+TEST(SharedRecipe, AMemberSetsOnlyWhatItsMachineHas) {
+  const std::vector<std::string> own = {fmt::format("train.threads={}", cores_here().affinity + 1)};
+  EXPECT_THAT(refusal([&] { check_local_overrides(own); }),
+              HasSubstr("[train] threads must be <= "));
 }
 
 TEST(SharedRecipe, AMemberTrainsByTheRunsFieldsInItsOwnFolders) {
@@ -71,6 +78,13 @@ TEST(SharedRecipe, AMemberTrainsByTheRunsFieldsInItsOwnFolders) {
   EXPECT_EQ(member.train.threads, 2);
   EXPECT_EQ(member.run.dir, "here");
   EXPECT_EQ(member.data.dir, "mine");
+}
+
+TEST(SharedRecipe, AMemberComputesOnTheCoresThatItMayUse) {
+  const std::string text = shared_recipe_text(recipe({"train.threads=3", "model.vocab=300"}));
+  EXPECT_EQ(member_recipe(text, {}, "here", "mine").train.threads, available_cores());
+  const std::vector<std::string> ranks = {"train.launcher=mpi"};
+  EXPECT_EQ(member_recipe(text, ranks, "here", "mine").train.threads, 1);
 }
 
 TEST(SharedRecipe, AMemberKnowsWhatIsLearnt) {

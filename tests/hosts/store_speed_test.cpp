@@ -1,12 +1,11 @@
 // What a machine fetches from the store before it joins, to know its link.
-#include "thinwire/hosts/store_speed.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <memory>
 #include <thread>
 
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {

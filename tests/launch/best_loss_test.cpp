@@ -1,5 +1,4 @@
 // Early stopping and the best checkpoint, which depend on the loss on eval.watch.
-#include "thinwire/checkpoint/best_loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

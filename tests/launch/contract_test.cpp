@@ -14,7 +14,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/sync/strategy.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::launch {
 namespace {
@@ -38,10 +38,13 @@ class Contract : public testing::TestWithParam<Variant> {
   fs::path folder_;
 };
 
-TEST_P(Contract, HasFactsAndAStrategy) {
-  EXPECT_EQ(
-      std::ranges::count(sync::all_strategies(), method().algorithm, &sync::StrategyEntry::name),
-      1);
+TEST_P(Contract, HasFactsAndARecordWithEveryPart) {
+  const auto known = sync::all_algorithms();
+  ASSERT_EQ(std::ranges::count(known, method().algorithm, &sync::Algorithm::name), 1);
+  const sync::Algorithm& record =
+      **std::ranges::find(known, method().algorithm, &sync::Algorithm::name);
+  EXPECT_NE(record.payloads, nullptr) << "its runs could not be served";
+  EXPECT_NE(record.contributions, nullptr) << "its members could not be audited";
   EXPECT_FALSE(method().sentence.empty());
 }
 

@@ -26,8 +26,9 @@ TEST(Convergence, BothMethodsLearnAndDistroStaysNearAdamW) {
     summaries[method] = train(recipe, {}).summary;
   }
   // Six words in random order cost ln 6 = 1.79 nats a word of 5.5 bytes: 0.33 nats a byte.
-  EXPECT_LT(summaries["allreduce"].val_loss["validation"], 0.6);
-  EXPECT_LT(summaries["distro"].val_loss["validation"], 0.9);
+  const double adamw = summaries["allreduce"].val_loss["validation"];
+  EXPECT_LT(adamw, 0.6);
+  EXPECT_LT(summaries["distro"].val_loss["validation"], adamw + 0.2);
   EXPECT_GT(summaries["distro"].ratio_ring_sent, 100);
 }
 

@@ -200,7 +200,7 @@ TEST_P(HostedAuditsOf, EveryMethodEndWithItsWeights) {
     expect_agreement(run, {0, 1, kAuditor});
   } catch (const UsageError& error) {
     EXPECT_EQ(recipe_.optim.method, "galore") << error.what();
-    EXPECT_THAT(error.what(), HasSubstr("[optim] method must be one that takes whole gradients"));
+    EXPECT_THAT(error.what(), HasSubstr("[optim] gradients must be \"whole\" for audits"));
     return;
   }
   EXPECT_FALSE(run.audits().empty());

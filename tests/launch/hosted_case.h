@@ -11,6 +11,8 @@
 #include "tests/launch/method_variants.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
+#include "thinwire/method/combinations.h"
 
 namespace thinwire::launch {
 
@@ -25,7 +27,8 @@ class HostedCase : public testing::TestWithParam<Variant> {
     folder_ = test_folder();
     prepare_tiny_corpus(folder_);
   }
-  // Prepares the run; false if members on many hosts cannot train it.
+  // Prepares the run; false if members on many hosts cannot train it, as docs/combinations.md says:
+  // its test fails if anything is newly refused.
   bool prepare(int64_t steps, double timeout_s = kPatient, int workers = 2,
                std::vector<std::string> fields = {}) {
     fields.insert(fields.end(), {"eval.every=0", "sync.timeout_s=" + std::to_string(timeout_s),
@@ -36,11 +39,13 @@ class HostedCase : public testing::TestWithParam<Variant> {
     options_.timeout_s = timeout_s;
     options_.snapshot_every = 5;
     try {
-      member::check_hosted(recipe_);
+      method::check_command(recipe_, method::Command::kServe);
     } catch (const UsageError& error) {
       why_not_ = error.what();
+      return false;
     }
-    return why_not_.empty();
+    member::check_hosted(recipe_);  // refuses nothing else
+    return true;
   }
   // Of members that finished the run; all the same.
   void expect_agreement(HostedRun& run, const std::vector<int>& members) const {

@@ -12,7 +12,7 @@
 #include "tests/launch/passing_courier.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/serve/payload_check.h"
+#include "thinwire/serve/payload_filter.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/site.h"
 #include "thinwire/transport/local.h"
@@ -110,7 +110,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   stored.get_future().wait();
   serve::HostHooks hooks;
   hooks.check = serve::payload_check(resolved_, *plan_, kRun, kSketchSeed);
-  hooks.progress = [this](const membership::State& state) {
+  hooks.progress = [this](const membership::State& state, bool /*complete*/) {
     const std::lock_guard lock(mutex_);
     state_ = state;
     for (const membership::Opening& opening : state.open) {
@@ -142,8 +142,10 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
   };
   host_ = std::make_unique<serve::CoordinatorHost>(
       *courier_, *signer_, *plan_,
-      serve::HostOptions{options_, initial_state_.founding, false, std::move(hooks),
-                         serve::sum_rule(resolved_)});
+      serve::HostOptions{.membership = options_,
+                         .founding = initial_state_.founding,
+                         .hooks = std::move(hooks),
+                         .sums = serve::sum_rule(resolved_)});
   host_thread_ = std::thread([this] { run_host(); });
 }
 
@@ -284,7 +286,8 @@ void HostedRun::start(int number, std::unique_ptr<Participant> member) {
 }
 
 member::MemberOptions HostedRun::options_of(int number, Participant& member) {
-  member::MemberOptions options{resolved_, initial_state_.founding, 0, &member.stop, {}};
+  member::MemberOptions options{
+      .recipe = resolved_, .founding = initial_state_.founding, .stop = &member.stop};
   options.recipe.train.init.clear();  // as in received recipes
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;

@@ -5,6 +5,7 @@
 #include "tests/launch/hosted_case.h"
 #include "tests/launch/hosted_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/method/combinations.h"
 
 namespace thinwire::launch {
 namespace {
@@ -17,10 +18,13 @@ class HostedSite : public HostedCase {
   bool prepare_site(int64_t steps) {
     if (!prepare(steps, kPatient, 2, {"train.batch=8"})) return false;
     try {
-      train::check_site(recipe_);
+      method::check_command(recipe_, method::Command::kSite);
     } catch (const UsageError& error) {
       why_not_ = error.what();
     }
+    const bool projects = GetParam().name.ends_with("_galore");
+    const bool layers = GetParam().name.find("_layer") != std::string::npos;
+    EXPECT_EQ(!why_not_.empty(), projects || layers) << why_not_;
     return why_not_.empty();
   }
 };

@@ -13,6 +13,7 @@
 #include "tests/tiny_run.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/values.h"
+#include "thinwire/convert/hf.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/launch/train.h"
 
@@ -36,6 +37,16 @@ class InitialModel : public testing::Test {
     train(tiny_recipe(folder_, {"model.rope_theta=500", "model.norm_eps=0.01", "model.kv_heads=1",
                                 "model.init_std=0.03"}),
           {});
+  }
+  // Prepares the text anew, with a vocabulary of pieces.
+  config::DataSection prepare_pieces() const {
+    config::DataSection data;
+    data.dir = (folder_ / "tokens").string();
+    data.text = {(folder_ / "text.txt").string()};
+    data.document = "line";
+    data.vocabulary_size = 285;
+    data::prepare(data, {.force = true, .threads = 1});
+    return data;
   }
   // Begins with it, and says of the model what the overrides say.
   config::Recipe tuned(std::vector<std::string> overrides = {}) const {
@@ -101,14 +112,18 @@ TEST_F(InitialModel, IsNotNeededByARunThatGoesOn) {
   EXPECT_EQ(result.step, 5);
 }
 
+// The folder has the vocabulary as tokenizer.json too, which counts there.
+TEST_F(InitialModel, AnExportHasTheTokensOfItsRun) {
+  prepare_pieces();
+  train_first();
+  convert::export_hf(folder_ / "run", folder_ / "hf", DType::kF32);
+  const TrainResult result = train(tuned({"train.init=" + (folder_ / "hf").string()}), {});
+  EXPECT_EQ(result.outcome, Outcome::kFinished);
+}
+
 // Pieces that stand for the same text may still be put together otherwise.
 TEST_F(InitialModel, AVocabularyThatCutsTextElsewhereIsAnother) {
-  config::DataSection data;
-  data.dir = (folder_ / "tokens").string();
-  data.text = {(folder_ / "text.txt").string()};
-  data.document = "line";
-  data.vocabulary_size = 285;
-  data::prepare(data, {.force = true, .threads = 1});
+  config::DataSection data = prepare_pieces();
   train_first();
 
   const fs::path file = folder_ / "other.model";

@@ -14,7 +14,7 @@
 #include "tests/launch/strategy_member.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/train/open_round.h"
+#include "thinwire/train/round_source.h"
 #include "thinwire/transport/local.h"
 
 namespace thinwire::launch {

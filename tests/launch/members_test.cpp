@@ -30,7 +30,7 @@ class Members : public testing::Test {
     std::vector<std::string> texts;
     std::istringstream lines(read_text_file(last_ / "events.jsonl"));
     for (std::string line; std::getline(lines, line);) {
-      if (line.find("workers take") != std::string::npos) texts.push_back(line);
+      if (line.find("the workers train") != std::string::npos) texts.push_back(line);
     }
     return texts;
   }
@@ -54,7 +54,9 @@ TEST_F(Members, SlowWorkersTakeFewerRows) {
   EXPECT_NEAR(summary.seconds_over_links, 4 * 3 + 8 * 1.5, 1e-4);
   EXPECT_NEAR(summary.compute_utilization, (4 * 2 + 8 * 1.5) / 24, 1e-4);
   ASSERT_EQ(messages().size(), 1u);
-  EXPECT_THAT(messages()[0], testing::HasSubstr("from step 5 on workers take 96, 32 tokens"));
+  EXPECT_THAT(messages()[0],
+              testing::HasSubstr(
+                  "from step 5 on, the workers train on 96, 32 tokens a step (before: 64, 64)"));
   EXPECT_EQ(run(by_speed).digest, summary.digest);
 }
 
@@ -67,8 +69,10 @@ TEST_F(Members, AbsentWorkersTakeNoRowsAndComeBack) {
   const events::Summary summary = run({"sync.absent=[\"1=2-3\"]", "train.workers=3"});
   EXPECT_EQ(summary.tokens, 12 * 8 * 16) << "the others take its rows";
   ASSERT_EQ(messages().size(), 2u);
-  EXPECT_THAT(messages()[0], testing::HasSubstr("from step 3 on workers take 64, 0, 64 tokens"));
-  EXPECT_THAT(messages()[1], testing::HasSubstr("from step 7 on workers take 32, 48, 48 tokens"));
+  EXPECT_THAT(messages()[0],
+              testing::HasSubstr("from step 3 on, the workers train on 64, 0, 64 tokens a step"));
+  EXPECT_THAT(messages()[1],
+              testing::HasSubstr("from step 7 on, the workers train on 32, 48, 48 tokens a step"));
   EXPECT_NE(run({"train.workers=3"}).digest, summary.digest);
 }
 

@@ -1,8 +1,10 @@
 // Runs resumed from checkpoints of programs with another numerics version.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
@@ -25,9 +27,9 @@ class NumericsVersion : public testing::Test {
     prepare_tiny_corpus(folder_);
   }
   TrainResult run() {
-    return train(
-        tiny_recipe(folder_, {"sync.method=distro", "checkpoint.every=5", "checkpoint.keep=9"}),
-        {});
+    std::vector<std::string> fields = {"checkpoint.every=5", "checkpoint.keep=9"};
+    fields.insert(fields.end(), method_.begin(), method_.end());
+    return train(tiny_recipe(folder_, fields), {});
   }
   // Takes a finished run back to its checkpoint after step 5, and gives that the given version.
   void turn_back(int version) {
@@ -53,6 +55,7 @@ class NumericsVersion : public testing::Test {
   std::string log() const { return read_text_file(folder_ / "run" / "events.jsonl"); }
 
   fs::path folder_;
+  std::vector<std::string> method_ = {"sync.method=distro"};
   uint64_t id_ = 0;
 };
 
@@ -61,7 +64,8 @@ TEST_F(NumericsVersion, ARunOfAnEarlierOneGoesOnWithANotice) {
   EXPECT_THAT(log(), Not(HasSubstr("numerics version")));
   turn_back(1);
   EXPECT_EQ(run().summary.digest, digest);
-  EXPECT_THAT(log(), HasSubstr("numerics version 1, now 4"));
+  EXPECT_THAT(log(),
+              HasSubstr(fmt::format("numerics version 1, now {}):", checkpoint::kNumericsVersion)));
 
   const checkpoint::CheckpointReader last(
       *checkpoint::newest_checkpoint(folder_ / "run" / "checkpoints"));
@@ -69,6 +73,28 @@ TEST_F(NumericsVersion, ARunOfAnEarlierOneGoesOnWithANotice) {
   EXPECT_EQ(last.meta().run, id_) << "a run keeps its identity";
   fs::remove(folder_ / "run" / "summary.json");
   EXPECT_EQ(run().summary.digest, digest);
+}
+
+TEST_F(NumericsVersion, ANoticeNamesAnOptimizerThatTookOtherSteps) {
+  method_ = {"optim.method=fira"};
+  run();
+  turn_back(4);
+  run();
+  EXPECT_THAT(log(), HasSubstr("in which fira took other steps (docs/optimizers/fira.md)"));
+}
+
+// Its recipe has the old default.
+TEST_F(NumericsVersion, AFiraRunOfAnEarlierOneIsToldThatScaleWasLess) {
+  method_ = {"optim.method=fira", "fira.scale=0.25"};
+  run();
+  turn_back(4);
+  method_ = {"optim.method=fira"};
+  try {
+    run();
+    FAIL() << "went on";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("fira.scale was 0.25, is 1"));
+  }
 }
 
 TEST_F(NumericsVersion, ACheckpointOfALaterOneIsRefused) {

@@ -1,6 +1,4 @@
 // Resuming a run: what may change meanwhile, what is refused, and how damage is handled.
-#include "thinwire/checkpoint/resume.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,8 +7,9 @@
 #include "tests/errors.h"
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/threads.h"
+#include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/events/run_log.h"
@@ -206,7 +205,9 @@ TEST_F(Resume, WhereEveryCheckpointIsDamagedOnlyARestartHelps) {
 TEST_F(Resume, AFailedStartLeavesTheFolderFree) {
   const std::string no_data = "data.dir=" + (folder_ / "nowhere").string();
   EXPECT_THAT(refusal({no_data, "optim.lr=0.1"}), Not(HasSubstr("another run")));
-  EXPECT_THAT(refusal({"train.init=" + (folder_ / "nowhere").string()}), HasSubstr("nowhere"));
+  EXPECT_THAT(refusal({"train.init=" + (folder_ / "nowhere").string()}),
+              AllOf(HasSubstr("[train] init: "),
+                    HasSubstr("nowhere holds no model: there is no such folder; expected")));
   EXPECT_THAT(refusal({"train.sequence=100000"}), HasSubstr("train.sequence"));
   const fs::path shard = folder_ / "tokens/train/00000.tws";
   const std::string tokens = read_text_file(shard);
@@ -227,6 +228,21 @@ TEST_F(Resume, AStartThatDiedBeforeItsFirstStepLeavesTheFolderFree) {
   log.write(step);
   EXPECT_THAT(tests::error_of([&] { checkpoint::RunFolder(tiny_recipe(folder_), false); }),
               HasSubstr("optim.lr was 0.1, is 0.003"));
+}
+
+// A member's command has no --restart.
+TEST_F(Resume, OnlyCommandsThatCanStartOverAdviseIt) {
+  ASSERT_EQ(run().outcome, Outcome::kFinished);
+  for (const char* change : {"optim.lr=0.1", "train.steps=13"}) {
+    fs::remove_all(run_dir() / "checkpoints");
+    const config::Recipe other = tiny_recipe(folder_, {change});
+    const auto refusal_of = [&](checkpoint::Claim claim) {
+      return tests::error_of([&] { checkpoint::RunFolder(other, false, claim); });
+    };
+    EXPECT_THAT(refusal_of(checkpoint::Claim::kOwn), HasSubstr("pass --restart"));
+    EXPECT_THAT(refusal_of(checkpoint::Claim::kCallers), HasSubstr("choose another run.dir"));
+    EXPECT_THAT(refusal_of(checkpoint::Claim::kCallers), Not(HasSubstr("--restart")));
+  }
 }
 
 TEST_F(Resume, AFailedRestartLeavesTheRunAsItWas) {

@@ -61,7 +61,7 @@ TEST_F(Simulated, OverlapHidesWhatItsScheduleAllows) {
 // A sum takes 8 s of delay: with steps of 1 s and 6 of them between sums, one outer step hides 6.
 TEST_F(Simulated, EagerUpdatesTwoStepsDeepTolerateMoreDelay) {
   const auto seconds = [&](const std::string& depth) {
-    return diloco(1e-9, {"links.delay_s=4", "train.steps=24", "diloco.overlap=eager",
+    return diloco(1e-9, {"links.delay_s=4s", "train.steps=24", "diloco.overlap=eager",
                          "diloco.depth=" + depth})
         .seconds_over_links;
   };

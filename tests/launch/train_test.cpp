@@ -11,8 +11,8 @@
 
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/events/run_log.h"
@@ -196,7 +196,7 @@ TEST_F(Train, DivergenceNamesTheStepAndKeepsTheLastGoodCheckpoint) {
 
 TEST_F(Train, MoreThreadsThanCoresIsWrongUse) {
   const std::string message = tests::error_of([&] {
-    train(tiny_recipe(folder_, {"train.threads=" + std::to_string(available_cores() + 1)}), {});
+    train(tiny_recipe(folder_, {"train.threads=" + std::to_string(cores_here().affinity + 1)}), {});
   });
   EXPECT_THAT(message, HasSubstr("[train] threads"));
 }

@@ -1,8 +1,8 @@
-#include "thinwire/links/round_trip.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "thinwire/links/links.h"
 
 namespace thinwire::links {
 namespace {

@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/transport/idle_courier.h"
 #include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::member {
@@ -60,6 +66,75 @@ TEST_F(BlobFetches, AskTheSubstituteAfterTheHolders) {
   EXPECT_FALSE(has_it());  // and asks the other
   network_.run();
   EXPECT_TRUE(has_it());
+}
+
+// Only notes what is asked for; the tests answer.
+class NotedCourier final : public transport::IdleCourier {
+ public:
+  bool connected() const override { return is_connected; }
+  void get(const transport::BlobId&, std::vector<std::string> holders, Priority, Got got) override {
+    asked.push_back(holders.front());
+    last_ = std::move(got);
+  }
+  void answer(const Result<Bytes>& result) { std::exchange(last_, {})(result); }
+
+  bool is_connected = true;
+  std::vector<std::string> asked;
+
+ private:
+  Got last_;
+};
+
+// One of two holders is at a site whose server does not answer.
+class BlobFetchesFromSites : public testing::Test {
+ protected:
+  // Whom a blob of `holder` is asked of first.
+  std::string asked_for(const std::string& holder) {
+    last_ = {transport::blob_id(Bytes{++blobs_}).name, 1};
+    ask(holder);
+    return courier_.asked.back();
+  }
+  void ask(const std::string& holder) { fetcher_.start(last_, {holder}, Priority::kCatchUp); }
+  void answer() { courier_.answer(Bytes{blobs_}); }
+  void fail_with(FailureKind kind) { courier_.answer(fail(kind, "no")); }
+
+  NotedCourier courier_;
+  BlobFetcher fetcher_{courier_, 0, "keeper"};
+  transport::BlobId last_;
+  uint8_t blobs_ = 0;
+};
+
+TEST_F(BlobFetchesFromSites, WaitForASilentHolderOnceAndNotForEveryBlob) {
+  EXPECT_EQ(asked_for("away"), "away");
+  fail_with(FailureKind::kDeadline);
+  ask("away");
+  EXPECT_EQ(courier_.asked.back(), "keeper");
+  answer();
+  EXPECT_EQ(asked_for("away"), "keeper") << "at once";
+  answer();
+  EXPECT_EQ(asked_for("there"), "there");
+  answer();
+  fetcher_.heard("away");
+  EXPECT_EQ(asked_for("away"), "away");
+}
+
+TEST_F(BlobFetchesFromSites, GoBackToAHolderThatHasAnswered) {
+  EXPECT_EQ(asked_for("away"), "away");
+  fail_with(FailureKind::kDeadline);
+  EXPECT_EQ(asked_for("away"), "keeper");
+  fail_with(FailureKind::kLostPeer);
+  ask("away");
+  EXPECT_EQ(courier_.asked.back(), "away") << "the substitute does not have it";
+  answer();
+  EXPECT_EQ(asked_for("away"), "away");
+}
+
+TEST_F(BlobFetchesFromSites, BlameNobodyWhileThisMemberIsCutOff) {
+  EXPECT_EQ(asked_for("away"), "away");
+  courier_.is_connected = false;
+  fail_with(FailureKind::kDeadline);
+  courier_.is_connected = true;
+  EXPECT_EQ(asked_for("away"), "away");
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
       {{"optim.method=galore", "optim.bases=8bit"}, "[optim] bases must be \"fp32\""},
       {{"adapter.kind=low_rank"}, "[adapter] kind must be \"none\""},
       {{"sync.method=diloco", "sync.absent=[\"1=2-3\"]"},
-       "[sync] absent must be empty for members on many hosts, got 1 entries"},
+       "[sync] absent must be empty for members on many hosts, got [\"1=2-3\"]"},
       {{"eval.tasks=[\"piqa\"]", "eval.data=\"x\""}, "[eval] tasks must be empty"},
       {{"eval.patience=2", "eval.every=4"}, "[eval] patience must be 0"},
       {{"checkpoint.best=true", "eval.every=4", "checkpoint.every=4"},

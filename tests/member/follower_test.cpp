@@ -2,102 +2,26 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <limits>
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
-#include "tests/member/written_ledger.h"
-#include "tests/transport/codecs.h"
+#include "tests/member/follower_case.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/record_parts.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/registry.h"
-#include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
 
-using membership::Phase;
-using membership::PhaseChange;
-
 constexpr double kTimeoutSeconds = 60;
-
-// A follower, and a store whose ledger the test writes.
-class FollowerCase : public testing::Test {
- protected:
-  // For the member with this id.
-  void follow(int member, const std::optional<Place>& checkpoint = {}) {
-    signer_ = signer_of(static_cast<uint8_t>(100 + member));
-    courier_ = network_.connect(transport::participant_name(signer_->key()));
-    FollowerSettings settings{ledger_.founding, timeout_s_};
-    settings.sums = sums_;
-    settings.stop = &stop_;
-    settings.checkpoint = checkpoint;
-    follower_.emplace(*courier_, *signer_, plan_, std::move(settings));
-  }
-  void append(const Bytes& record) {
-    store_->append(serve::kLedgerStream, last_++, record,
-                   [](const Result<uint64_t>& done) { EXPECT_TRUE(done) << done.error().message; });
-    network_.run();
-  }
-  // Member 0, which the coordinator tells to start from the initial weights.
-  Result<StartState> follow_from_initial_weights() {
-    follow(0);
-    append(ledger_.found());
-    append(ledger_.admit(0));
-    append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
-    return follower_->wait_start_state();
-  }
-  // The last record never reached the disk.
-  void lose_last() {
-    network_.lose_records(serve::kLedgerStream, 1);
-    --last_;
-  }
-  bool is_stored(const Bytes& blob) {
-    bool stored = false;
-    store_->get(transport::blob_id(blob), {courier_->self()}, transport::Priority::kRound,
-                [&](const Result<Bytes>& got) { stored = got.has_value(); });
-    network_.run();
-    return stored;
-  }
-
-  // The store has it no longer, and somebody says so.
-  void lose(const Bytes& blob, uint8_t who) {
-    const Sha256 name = transport::blob_id(blob).name;
-    store_->drop(name, courier_->self(), [](const Result<void>&) {});
-    network_.run();
-    EXPECT_FALSE(is_stored(blob));
-    const auto signer = signer_of(who);
-    store_->publish(
-        serve::kMembersTopic,
-        membership::encode_statement(
-            {ledger_.founding.run, signer->key(), ++said_, membership::Lacking{name}}, *signer));
-    network_.run();
-  }
-
-  WrittenLedger ledger_;
-  transport::MemoryNetwork network_{{}};
-  const std::unique_ptr<transport::Courier> store_ = network_.connect("store");
-  const config::Recipe recipe_ =
-      method::load_recipe("", std::vector<std::string>{"train.steps=4", "model.vocab=64"});
-  const membership::RecipePlan plan_{recipe_, method::tensors_of(recipe_)};
-  std::unique_ptr<Signer> signer_;
-  std::unique_ptr<transport::Courier> courier_;
-  std::atomic<bool> stop_ = false;
-  double timeout_s_ = 1e6;  // reports are too rare to matter
-  std::optional<serve::SumRule> sums_;
-  std::optional<Follower> follower_;
-  uint64_t last_ = 0;
-  uint64_t said_ = 0;
-};
 
 TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
   follow(1);
@@ -114,10 +38,9 @@ TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
   for (const int member : {0, 1}) other.admit(member);
   lose_last();
   for (const int member : {2, 3}) append(other.admit(member));
-  EXPECT_EQ(follower_->starts_over(),
-            "the ledger's history changed: the coordinator " +
-                transport::participant_name(ledger_.founding.coordinators.front()) +
-                " signed another record 4");
+  EXPECT_EQ(follower_->starts_over(), "the ledger's history changed: the coordinator " +
+                                          transport::key_id(ledger_.founding.coordinators.front()) +
+                                          " signed another record 4");
   EXPECT_TRUE(follower_->is_obsolete(*start));
   EXPECT_FALSE(follower_->begin(*start, 1));
 }
@@ -130,6 +53,23 @@ TEST_F(FollowerCase, LeavesASnapshotThatItIsNoLongerToBeginWith) {
   append(ledger_.admit(1));
   append(ledger_.add({membership::Snapshot{1, 2, {}, 10}, PhaseChange{0, Phase::kCatchingUp, 2}}));
   EXPECT_TRUE(follower_->is_obsolete(*start));
+}
+
+// As when only a member of a site that is down has the one that it was assigned.
+TEST_F(FollowerCase, TakesALaterSnapshotInsteadOfOneThatCannotBeFetched) {
+  const Result<StartState> start = follow_from_initial_weights();
+  ASSERT_TRUE(start);
+  EXPECT_FALSE(follower_->skip(*start)) << "there is no other";
+  append(ledger_.admit(1));
+  append(ledger_.add({membership::Snapshot{1, 2, {}, 10}}));
+  EXPECT_FALSE(follower_->is_obsolete(*start));
+  EXPECT_TRUE(follower_->skip(*start));
+  const Result<StartState> later = follower_->wait_start_state();
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->sequence, 2u);
+  EXPECT_FALSE(follower_->is_obsolete(*later));
+  EXPECT_FALSE(follower_->skip(*later));
+  EXPECT_TRUE(follower_->begin(*later, 1));
 }
 
 // A wait that is over at once ends well even if the member is to stop.
@@ -198,7 +138,188 @@ TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
   }
 }
 
-// Not only with the next report, which is hours away here.
+constexpr uint64_t kHour = 3'600'000'000;  // in the numbers of statements
+
+// The process before this one had a clock that was ahead.
+TEST_F(FollowerCase, GoesOnFromWhatTheCoordinatorHasOfIt) {
+  std::vector<uint64_t> numbers;
+  const auto reading =
+      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+        const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
+        if (said) numbers.push_back(said->number);
+      });
+  ASSERT_TRUE(follow_from_initial_weights());
+  const auto coordinator = signer_of(1), other = signer_of(2);
+  membership::StatementNumbers clock;
+  const uint64_t ahead = clock.next() + kHour;
+  const auto tell = [&](const Signer& author) {
+    const Bytes later = membership::encode_statement(
+        {ledger_.founding.run, author.key(), ahead, membership::LeaveNotice{0}}, author);
+    store_->publish(serve::kCoordinatorsTopic,
+                    membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
+                                                  membership::Overtaken{later}},
+                                                 *coordinator));
+    network_.run();
+  };
+  const auto await_another = [&] {
+    const size_t before = numbers.size();
+    follower_->evaluated(1, "validation", 1, 1);  // says it at once
+    network_.run();
+    ASSERT_GT(numbers.size(), before);
+  };
+  tell(*other);
+  await_another();
+  EXPECT_LT(numbers.back(), ahead) << "that was another's";
+  tell(*signer_);
+  await_another();
+  EXPECT_GT(numbers.back(), ahead);
+}
+
+// A standby whose clock is right takes over from a coordinator whose clock was ahead.
+TEST_F(FollowerCase, TellsACoordinatorWhatOvertookIt) {
+  std::vector<Bytes> told;
+  const auto reading = store_->subscribe(
+      "", serve::kAnnouncementsTopic, [&](const std::string&, const Bytes& bytes) {
+        const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
+        const auto* one = said ? std::get_if<membership::Overtaken>(&said->message) : nullptr;
+        if (one != nullptr) told.push_back(one->later);
+      });
+  ASSERT_TRUE(follow_from_initial_weights());
+  const auto coordinator = signer_of(1);
+  const auto ask = [&](uint64_t number) {
+    const Bytes statement = membership::encode_statement(
+        {ledger_.founding.run, coordinator->key(), number, membership::AskSnapshot{7}},
+        *coordinator);
+    store_->publish(serve::kCoordinatorsTopic, statement);
+    network_.run();
+    return statement;
+  };
+  const Bytes later = ask(2 * kHour);
+  EXPECT_TRUE(told.empty());
+  ask(kHour);
+  ask(kHour + 1);
+  EXPECT_EQ(told, std::vector<Bytes>{later}) << "once in a while is enough";
+}
+
+// The member replays rounds 0 and 1.
+TEST_F(FollowerCase, ReportsAndShowsHowFarItHasCaughtUp) {
+  const Result<StartState> start = follow_from_initial_weights();
+  std::vector<uint64_t> reported;
+  const auto reading =
+      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+        const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
+        const auto* report = said ? std::get_if<membership::Report>(&said->message) : nullptr;
+        if (report != nullptr && report->position) {
+          reported.push_back(report->position->sequence);
+        }
+      });
+  append(ledger_.admit(1));
+  for (const uint64_t round : {0, 1}) {
+    membership::Opening opening;
+    opening.round = opening.first_step = round;
+    opening.steps = {{0.5f, 0.5f}};
+    opening.roster = {{1, {0, 4}, round}};
+    append(ledger_.add({PhaseChange{1, Phase::kActive, {}}}, {}, {opening}));
+    append(ledger_.close(round));
+  }
+  ASSERT_TRUE(start && follower_->begin(*start, 0));
+  follower_->completed(1);
+  follower_->announce_leaving(0);  // reports for the last time
+  network_.run();
+  ASSERT_FALSE(reported.empty());
+  EXPECT_EQ(reported.back(), 6u) << "the record that closed round 0";
+  EXPECT_EQ(activities_.back(), "catches up: it has reached round 0, and the run round 1");
+}
+
+TEST_F(FollowerCase, SaysWhyItIsExcluded) {
+  ASSERT_TRUE(follow_from_initial_weights());
+  const auto coordinator = signer_of(1);
+  store_->publish(
+      serve::kCoordinatorsTopic,
+      membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
+                                    membership::Refuse{signer_->key(), "its key was revoked"}},
+                                   *coordinator));
+  network_.run();
+  EXPECT_FALSE(follower_->refused()) << "a contribution may be refused, too";
+  append(ledger_.add({PhaseChange{0, Phase::kExcluded, {}}}));
+  EXPECT_EQ(follower_->refused(), "it is excluded: its key was revoked");
+  const auto start = follower_->wait_start_state();
+  ASSERT_FALSE(start);
+  EXPECT_EQ(start.error().kind, FailureKind::kRefused);
+}
+
+// A courier whose server may no longer let it in.
+class DeniedCourier final : public transport::Courier {
+ public:
+  explicit DeniedCourier(std::unique_ptr<transport::Courier> courier)
+      : courier_(std::move(courier)) {}
+  const std::string& self() const override { return courier_->self(); }
+  bool connected() const override { return !is_denied && courier_->connected(); }
+  std::string denied() const override { return is_denied ? "its key is not known" : ""; }
+  transport::BlobId put(std::shared_ptr<const Bytes> blob, transport::Priority priority,
+                        Done done) override {
+    return courier_->put(std::move(blob), priority, std::move(done));
+  }
+  void get(const transport::BlobId& id, std::vector<std::string> holders,
+           transport::Priority priority, Got got) override {
+    courier_->get(id, std::move(holders), priority, std::move(got));
+  }
+  void drop(const Sha256& chunk, const std::string& holder, Done done) override {
+    courier_->drop(chunk, holder, std::move(done));
+  }
+  void count(Counted counted) override { courier_->count(std::move(counted)); }
+  void list(const std::string& holder, Listed listed) override {
+    courier_->list(holder, std::move(listed));
+  }
+  void publish(const std::string& topic, Bytes statement) override {
+    courier_->publish(topic, std::move(statement));
+  }
+  std::unique_ptr<transport::Subscription> subscribe(const std::string& from,
+                                                     const std::string& topic,
+                                                     OnStatement on_statement) override {
+    return courier_->subscribe(from, topic, std::move(on_statement));
+  }
+  void append(const std::string& stream, uint64_t expected_last, Bytes record,
+              Appended appended) override {
+    courier_->append(stream, expected_last, std::move(record), std::move(appended));
+  }
+  void last(const std::string& stream, Appended answered) override {
+    courier_->last(stream, std::move(answered));
+  }
+  std::unique_ptr<transport::Subscription> read(const std::string& stream, uint64_t first,
+                                                Take take) override {
+    return courier_->read(stream, first, std::move(take));
+  }
+
+  std::atomic<bool> is_denied = false;
+
+ private:
+  const std::unique_ptr<transport::Courier> courier_;
+};
+
+TEST_F(FollowerCase, EndsItsWaitsOnceItsServerNoLongerLetsItIn) {
+  signer_ = signer_of(100);
+  auto courier = std::make_unique<DeniedCourier>(
+      network_.connect(transport::participant_name(signer_->key())));
+  DeniedCourier& denied = *courier;
+  courier_ = std::move(courier);
+  follower_.emplace(*courier_, *signer_, plan_, FollowerSettings{ledger_.founding, timeout_s_});
+  append(ledger_.found());
+  append(ledger_.admit(0));
+  append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
+  const auto start = follower_->wait_start_state();
+  ASSERT_TRUE(start);
+  ASSERT_TRUE(follower_->begin(*start, 0));
+  EXPECT_FALSE(follower_->refused());
+  denied.is_denied = true;
+  EXPECT_FALSE(follower_->opening(0)) << "it is not waited for";
+  EXPECT_EQ(follower_->refused(), "its key is not known");
+  EXPECT_EQ(follower_->wait_start_state().error().message, "its key is not known");
+  const Stopwatch watch;
+  follower_->announce_leaving(kTimeoutSeconds);
+  EXPECT_LT(watch.seconds(), kTimeoutSeconds) << "nobody would receive it";
+}
+
 // In statements, none of which is longer than a message.
 TEST_F(FollowerCase, GivesBackALongRecordInParts) {
   follow(0);
@@ -229,299 +350,102 @@ TEST_F(FollowerCase, GivesBackALongRecordInParts) {
   EXPECT_EQ(given, std::vector<Bytes>{record});
 }
 
-TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
-  follow(0);
-  append(ledger_.found());
-  append(ledger_.admit(0));
+// One of them waits for the round to close, the other one for the next to open.
+TEST_F(FollowerCase, ShowsForWhichOfTwoThingsItWaitsWithoutChangingItsMind) {
+  const Result<StartState> start = follow_from_initial_weights();
+  append(ledger_.admit(1));
   append(ledger_.open(0, 0));
-  const Bytes payload = {1, 2, 3};
-  network_.set_disk_bytes(0);
-  follower_->offer(0, 0, payload, 0);
-  EXPECT_FALSE(is_stored(payload));
-  network_.set_disk_bytes(std::numeric_limits<uint64_t>::max());
-  const Stopwatch watch;
-  while (!is_stored(payload) && watch.seconds() < kTimeoutSeconds) continue;
-  EXPECT_TRUE(is_stored(payload));
-}
-
-// So that whoever reads and copies it is later.
-TEST_F(FollowerCase, AnnouncesAPayloadBeforeItIsInTheStore) {
-  std::vector<membership::Offer> announced;
-  std::vector<membership::Offer> offered;
-  const auto hear = [&](const std::string&, const Bytes& bytes) {
-    const auto statement = membership::decode_statement(bytes, ledger_.founding.run, verify);
-    ASSERT_TRUE(statement);
-    if (const auto* one = std::get_if<membership::Announcement>(&statement->message)) {
-      announced.push_back(one->offer);
-    } else if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
-      offered.push_back(*offer);
-    }
+  ASSERT_TRUE(start && follower_->begin(*start, 0));
+  const auto await = [this](const std::string& text, size_t after) {
+    std::unique_lock lock(said_mutex_);
+    const auto shown = [&] {
+      return std::ranges::find(activities_, text) != activities_.end() &&
+             activities_.size() > after;
+    };
+    return active_.wait_for(lock, std::chrono::duration<double>(kTimeoutSeconds), shown);
   };
-  const auto announcements = store_->subscribe("", serve::kAnnouncementsTopic, hear);
-  const auto offers = store_->subscribe("", serve::kMembersTopic, hear);
-  follow(0);
-  append(ledger_.found());
-  append(ledger_.admit(0));
-  append(ledger_.open(0, 0));
-  const Bytes payload = {1, 2, 3};
-  network_.set_disk_bytes(0);
-  follower_->offer(0, 0, payload, 0);
-  EXPECT_FALSE(is_stored(payload));
-  ASSERT_FALSE(announced.empty());
-  EXPECT_EQ(announced.front().payload, transport::blob_id(payload).name);
-  EXPECT_EQ(announced.front().round, 0u);
-  EXPECT_TRUE(offered.empty());
-  follower_.reset();
+  std::thread next([this] { (void)follower_->opening(1); });
+  EXPECT_TRUE(await("waits for round 1 to open", 0));
+  std::thread round([this] { (void)follower_->commit(0, 0); });
+  EXPECT_TRUE(await("waits for the coordinator to close round 0", 1));
+  {
+    std::unique_lock lock(said_mutex_);
+    const size_t shown = activities_.size();
+    EXPECT_FALSE(active_.wait_for(lock, std::chrono::milliseconds(700), [&] {
+      return activities_.size() > shown;
+    })) << activities_.back();
+  }
+  follower_->end_waits();
+  next.join();
+  round.join();
 }
 
-// Rounds 0 and 1, each with an operation to which members 0 and 1 contribute; the worker of member
-// 0 has begun round 0.
-class ClosedRound : public FollowerCase {
+// The store ends at record 3, and the member has a checkpoint at record 5.
+class OlderLedger : public FollowerCase {
  protected:
   void SetUp() override {
-    const Result<StartState> start = follow_from_initial_weights();
-    append(ledger_.admit(1));
-    append(ledger_.add({PhaseChange{0, Phase::kActive, {}}, PhaseChange{1, Phase::kActive, {}}}, {},
-                       {opening(0), opening(1)}));
-    ASSERT_TRUE(start && follower_->begin(*start, 0));
-    ASSERT_TRUE(follower_->opening(0));
-    other_->put(std::make_shared<const Bytes>(payload_), transport::Priority::kRound,
-                [](const Result<void>&) {});
+    all_ = {ledger_.found(), ledger_.admit(0), ledger_.open(0, 0), ledger_.admit(1),
+            ledger_.close(0)};
+    for (size_t i = 0; i < 3; ++i) append(all_[i]);
+    for (size_t i = 0; i < all_.size(); ++i) records_.emplace(i + 1, all_[i]);
+    place_.settled = place_.begun = 1;
+    place_.closed = {5, membership::record_hash(all_[4])};
+    place_.opened = {3, membership::record_hash(all_[2])};
+  }
+  // What it supplies when it is asked.
+  std::vector<Bytes> given(uint64_t first) {
+    std::vector<Bytes> given;
+    const auto reading =
+        store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+          const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
+          const auto* supply = said ? std::get_if<membership::Supply>(&said->message) : nullptr;
+          if (supply != nullptr) given = supply->messages;
+        });
+    const auto coordinator = signer_of(1);
+    store_->publish(serve::kCoordinatorsTopic,
+                    membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
+                                                  membership::AskRecords{0, first}},
+                                                 *coordinator));
     network_.run();
-  }
-  static membership::Opening opening(uint64_t round) {
-    membership::Opening opening;
-    opening.round = round;
-    opening.first_step = round;
-    opening.steps = {{0.5f, 0.5f}};
-    opening.operations = {{0, 100}};
-    opening.roster = {{0, {0, 4}, 0}, {1, {4, 4}, 0}};
-    return opening;
-  }
-  Commit close(uint64_t round) {
-    Commit commit;
-    commit.operation = {ledger_.founding.run, 0, round, 0};
-    const transport::BlobId id = transport::blob_id(payload_);
-    commit.contributions = {{1, round, id.name, id.bytes, 4}};
-    commit.scale = commit_scale(commit.contributions);
-    append(ledger_.add({}, membership::Closing{round, {commit}, {0}}));
-    return commit;
-  }
-  void drop_payload() {
-    store_->drop(transport::blob_id(payload_).name, other_->self(), [](const Result<void>&) {});
-    network_.run();
+    return given;
   }
 
-  const std::unique_ptr<transport::Courier> other_ =
-      network_.connect(transport::participant_name(member_key(1)));
-  const Bytes payload_ = {1, 2, 3};
+  std::vector<Bytes> all_;
+  std::map<uint64_t, Bytes> records_;
+  Place place_;
 };
 
-// While the worker computes: when it waits, its next payload is on its way up.
-TEST_F(ClosedRound, IsFetchedBeforeTheWorkerWaitsForIt) {
-  const Commit commit = close(0);
-  drop_payload();
-  stop_ = true;  // does not wait for long
-  const auto payloads = follower_->payloads(commit);
-  ASSERT_TRUE(payloads) << payloads.error().message;
-  EXPECT_EQ(*payloads->front(), payload_);
-}
-
-TEST_F(ClosedRound, IsNotFetchedBeforeTheWorkerHasBegunIt) {
-  close(0);
-  const Commit commit = close(1);
-  drop_payload();
-  follower_->end();  // forgets what was fetched for round 0
-  stop_ = true;
-  EXPECT_FALSE(follower_->payloads(commit));
-}
-
-// What a member has offered in round 0, which is closed.
-class OfferedPayload : public FollowerCase {
- protected:
-  void SetUp() override {
-    follow(0);
-    append(ledger_.found());
-    for (const int member : {0, 1}) append(ledger_.admit(member));
-    append(ledger_.open(0, 0));
-    follower_->offer(0, 0, payload_, 0);
-    network_.run();
-    EXPECT_TRUE(is_stored(payload_));
-    append(ledger_.close(0));
-  }
-
-  static constexpr uint64_t kClosing = 5;  // its record
-  const Bytes payload_ = {1, 2, 3};
-};
-
-TEST_F(OfferedPayload, IsPutBackForAMemberThatLacksIt) {
-  lose(payload_, 150);
-  EXPECT_FALSE(is_stored(payload_)) << "for somebody who is no member";
-  lose(payload_, 101);
-  EXPECT_TRUE(is_stored(payload_));
-}
-
-TEST_F(OfferedPayload, IsKeptUntilTheOlderSnapshotCoversItsRound) {
-  append(ledger_.add({membership::Snapshot{1, kClosing, {}, 10}}));
-  append(ledger_.add({membership::Snapshot{1, kClosing + 1, {}, 10}}));
-  lose(payload_, 101);
-  EXPECT_FALSE(is_stored(payload_));
-}
-
-constexpr uint8_t kCoordinator = 1;
-
-// Round 0, whose commit lists three contributions, and a coordinator that says what their sum is.
-class FollowerOfSums : public FollowerCase {
- protected:
-  FollowerOfSums() {
-    sums_ = serve::SumRule{config::Sums::kCoordinator, &transport::kF32};
-    for (const int member : {0, 1, 2}) {
-      commit_.contributions.push_back({member, 0, sha256(as_bytes(std::to_string(member))), 16, 2});
+TEST_F(OlderLedger, IsGivenTheRecordsOfTheCheckpointBeforeTheMemberStarts) {
+  follow(0, place_, records_);
+  network_.run();
+  EXPECT_EQ(given(4), (std::vector<Bytes>{all_[3], all_[4]}));
+  std::thread restored([this] {
+    for (const Stopwatch watch; watch.seconds() < kTimeoutSeconds;) {
+      const std::lock_guard lock(said_mutex_);
+      if (messages_.find("before this member's checkpoint at record 5") != messages_.npos) break;
     }
-    commit_.operation.run = ledger_.founding.run;
-    commit_.scale = commit_scale(commit_.contributions);
-  }
-  // The worker has begun the round.
-  void open() {
-    const Result<StartState> start = follow_from_initial_weights();
-    ASSERT_TRUE(start);
-    for (const int member : {1, 2}) append(ledger_.admit(member));
-    ASSERT_TRUE(follower_->begin(*start, 0));
-    membership::Opening opening = plan_.round(0);
-    opening.operations = {{0, 16}};
-    opening.roster = {{0, {0, 2}, 0}, {1, {2, 2}, 0}, {2, {4, 2}, 0}};
-    append(ledger_.add({PhaseChange{0, Phase::kActive, {}}, PhaseChange{1, Phase::kActive, {}},
-                        PhaseChange{2, Phase::kActive, {}}},
-                       {}, {opening}));
-    ASSERT_TRUE(follower_->opening(0));
-  }
-  void close() {
-    open();
-    close_opened();
-  }
-  void close_opened() {
-    append(ledger_.add({}, membership::Closing{0, {commit_}, {}}));
-    ASSERT_TRUE(follower_->commit(0, 0));
-  }
-  // All contribute the same, which one of them has stored.
-  void store_contributions() {
-    const transport::BlobId id =
-        other_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
-                    [](const Result<void>&) {});
-    network_.run();
-    for (Contribution& one : commit_.contributions) one.payload = id.name;
-  }
-  // Once nobody has them any more.
-  void expect_contributions() {
-    store_->drop(transport::blob_id(sum_).name, other_->self(), [](const Result<void>&) {});
-    network_.run();
-    stop_ = true;  // does not wait for long
-    const auto payloads = follower_->payloads(commit_);
-    ASSERT_TRUE(payloads) << payloads.error().message;
-    EXPECT_EQ(*payloads->front(), sum_);
-  }
-  // Who signs it, and what the sum was multiplied by.
-  void say(uint8_t who, float factor) {
-    const auto signer = signer_of(who);
-    holder_ = network_.connect(transport::participant_name(signer->key()));
-    const transport::BlobId id =
-        holder_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
-                     [](const Result<void>&) {});
-    network_.run();
-    say(*signer, factor, id);
-  }
-  void say_none() {
-    const auto signer = signer_of(kCoordinator);
-    holder_ = network_.connect(transport::participant_name(signer->key()));
-    say(*signer, 1, {});
-  }
-  void say(const Signer& signer, float factor, const transport::BlobId& id) {
-    const membership::Sum sum{
-        0, 0, serve::digest_of(commit_.contributions), WireType::kF32, factor, id.name, id.bytes};
-    holder_->publish(
-        serve::kCoordinatorsTopic,
-        membership::encode_statement({ledger_.founding.run, signer.key(), ++said_, sum}, signer));
-    network_.run();
-  }
-  // What the follower gives as the sum; empty: the worker has to form it.
-  Bytes given(float factor) {
-    const auto sum = follower_->sum(commit_, WireType::kF32, factor);
-    EXPECT_TRUE(sum);
-    return sum && *sum ? **sum : Bytes();
-  }
-
-  Commit commit_;
-  const Bytes sum_ = Bytes(16, 7);
-  std::unique_ptr<transport::Courier> holder_;
-  const std::unique_ptr<transport::Courier> other_ =
-      network_.connect(transport::participant_name(member_key(1)));
-};
-
-TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {
-  close();
-  say(kCoordinator, 1.5f);
-  EXPECT_EQ(given(1.5f), sum_);
+    append(all_[3]);
+    append(all_[4]);
+  });
+  const Result<StartState> start = follower_->wait_start_state();
+  restored.join();
+  ASSERT_TRUE(start);
+  EXPECT_TRUE(start->checkpoint);
+  EXPECT_EQ(start->sequence, 5u);
 }
 
-TEST_F(FollowerOfSums, DoesNotGiveOneThatWasScaledOtherwise) {
-  close();
-  say(kCoordinator, 1.5f);
-  EXPECT_EQ(given(1), Bytes());
-}
-
-TEST_F(FollowerOfSums, WaitsForNoneThatTheCoordinatorSaysItDoesNotForm) {
-  timeout_s_ = 2000;
-  close();
-  say_none();
-  EXPECT_EQ(given(1), Bytes());
-}
-
-TEST_F(FollowerOfSums, FetchesContributionsEarlyWhoseSumIsLeftToMembers) {
-  store_contributions();
-  close();
-  say_none();
-  expect_contributions();
-}
-
-TEST_F(FollowerOfSums, FetchesThemEarlyIfThatWasSaidBeforeTheRoundWasClosed) {
-  store_contributions();
-  open();
-  say_none();
-  close_opened();
-  expect_contributions();
-}
-
-TEST_F(FollowerOfSums, WaitsOnlySoLongForIt) {
-  timeout_s_ = 2;
-  close();
-  EXPECT_EQ(given(1), Bytes());
-}
-
-TEST_F(FollowerOfSums, FetchesNoneThatComesTooLate) {
-  timeout_s_ = 2;
-  close();
-  EXPECT_EQ(given(1), Bytes());
-  say(kCoordinator, 1);
-  EXPECT_EQ(given(1), Bytes());
-}
-
-TEST_F(FollowerOfSums, BelievesNobodyButACoordinator) {
-  timeout_s_ = 2;
-  close();
-  say(102, 1);
-  EXPECT_EQ(given(1), Bytes());
-}
-
-TEST_F(FollowerOfSums, WaitsForNoneThatTheCoordinatorDoesNotForm) {
-  close();
-  commit_.contributions.pop_back();
-  EXPECT_EQ(given(1), Bytes()) << "of two";
-}
-
-TEST_F(FollowerOfSums, WaitsForNoneOfARoundThatWasClosedBeforeItCame) {
-  close();
-  commit_.operation.round = 1;
-  EXPECT_EQ(given(1), Bytes());
+TEST_F(OlderLedger, ThatWasContinuedOtherwiseIsFollowedAndSaidSo) {
+  WrittenLedger other;
+  other.found();
+  other.admit(0);
+  other.open(0, 0);
+  append(other.add({PhaseChange{0, Phase::kCatchingUp, 0}}));
+  follow(0, place_, records_);
+  network_.run();
+  const Result<StartState> start = follower_->wait_start_state();
+  ASSERT_TRUE(start);
+  EXPECT_FALSE(start->checkpoint);
+  EXPECT_NE(messages_.find("at record 5 of another history of the run"), messages_.npos);
 }
 
 }  // namespace

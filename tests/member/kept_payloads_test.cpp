@@ -1,6 +1,6 @@
-#include "thinwire/member/kept_payloads.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/member/blob_fetcher.h"
 
 namespace thinwire::member {
 namespace {

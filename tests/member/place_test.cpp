@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,26 @@ TEST(Place, IsReadAsItWasWritten) {
   }
   bytes.push_back(0);
   EXPECT_FALSE(decode_place(bytes));
+}
+
+TEST(LastRecords, AreReadAsTheyWereWrittenIfTheRunsCoordinatorSignedThem) {
+  WrittenLedger ledger;
+  LedgerView view(ledger.founding);
+  std::map<uint64_t, Bytes> all;
+  for (const Bytes& record : {ledger.found(), ledger.admit(0), ledger.admit(1)}) {
+    view.take(record);
+    all.emplace(all.size() + 1, record);
+  }
+  EXPECT_EQ(view.last_records(1 << 20), all);
+  const Bytes bytes = encode_records(all);
+  EXPECT_EQ(decode_records(bytes, ledger.founding), all);
+  EXPECT_EQ(decode_records(std::span(bytes).first(bytes.size() - 1), ledger.founding).size(), 2u);
+  EXPECT_TRUE(decode_records({}, ledger.founding).empty());
+  membership::Founding other = ledger.founding;
+  other.coordinators = {member_key(5)};
+  EXPECT_TRUE(decode_records(bytes, other).empty());
+  all.erase(1);
+  EXPECT_EQ(view.last_records(all.at(2).size() + all.at(3).size()), all);
 }
 
 // A ledger of rounds of one step, the last two of which DisTrO with overlap may have in flight.

@@ -20,9 +20,10 @@ class CoordinatorCase : public testing::Test {
   // T = 100 s: silence 25, takeover 12.5, absent 5, report 2.5, settle and least grace 1.
   CoordinatorCase() { options_.timeout_s = 100; }
 
-  std::unique_ptr<Coordinator> make(uint64_t number, bool standby) {
+  std::unique_ptr<Coordinator> make(uint64_t number, bool standby,
+                                    const Position& remembered = {}) {
     return std::make_unique<Coordinator>(plan_, options_, signers_[number], fake_verify, founding_,
-                                         standby);
+                                         standby, remembered);
   }
 
   // The run after its founding, with `count` members in round 0.
@@ -48,6 +49,10 @@ class CoordinatorCase : public testing::Test {
           }
         } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
           refusals_.push_back(refusal->why);
+        } else if (const auto* notice = std::get_if<Notice>(&action)) {
+          notices_.push_back(notice->text);
+        } else if (const auto* halt = std::get_if<Halt>(&action)) {
+          halted_ = halt->why;
         } else {
           asked_.push_back(action);
         }
@@ -61,6 +66,15 @@ class CoordinatorCase : public testing::Test {
       sleep(step);
       seconds -= step;
     }
+  }
+  // The coordinator's process ends, and another one with its key reads the ledger.
+  void restart() {
+    coordinator_ = make(0, false);
+    std::vector<Input> inputs = {StoreConnected{ledger_.last()}};
+    for (uint64_t record = 1; record <= ledger_.last(); ++record) {
+      inputs.emplace_back(RecordRead{*ledger_.read(record)});
+    }
+    deliver(std::move(inputs));
   }
   // Calls it once, at the end.
   void sleep(double seconds) {
@@ -77,6 +91,15 @@ class CoordinatorCase : public testing::Test {
     deliver({Acknowledged{hash}});
   }
 
+  // Who was asked for a snapshot, one after another.
+  std::vector<int> asked_snapshots() const {
+    std::vector<int> members;
+    for (const Action& action : asked_) {
+      if (const auto* ask = std::get_if<AskSnapshot>(&action)) members.push_back(ask->member);
+    }
+    return members;
+  }
+
   const State& state() const { return coordinator_->state(); }
   const Member& member(int id) const { return state().members.at(static_cast<size_t>(id)); }
   Record last_record() const { return *decode_record(*ledger_.read(ledger_.last())); }
@@ -90,6 +113,8 @@ class CoordinatorCase : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   double now_ = 0;
   std::vector<std::string> refusals_;
+  std::vector<std::string> notices_;
+  std::string halted_;  // why; empty: it goes on
   std::vector<Action> asked_;
 };
 

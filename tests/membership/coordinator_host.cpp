@@ -83,6 +83,8 @@ void CoordinatorHost::carry_out(const Action& action) {
       if (!network_.blobs().contains(payload)) return;
       network_.to_host(*this, [this, payload] { receive(Acknowledged{payload}); });
     });
+  } else if (std::holds_alternative<Halt>(action)) {
+    ask_member_(action);
   } else if (std::holds_alternative<Reread>(action)) {
     network_.to_store(*this, [this] { network_.read_from(*this, 0); });
   } else {

@@ -2,7 +2,7 @@
 
 #include "coordinator_case.h"
 #include "thinwire/membership/coordinator.h"
-#include "thinwire/membership/room.h"
+#include "thinwire/membership/run_plan.h"
 
 namespace thinwire::membership {
 namespace {
@@ -153,12 +153,16 @@ TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {
   deliver({LeaveNotice{1}});
   EXPECT_EQ(member(1).phase, Phase::kLeft);
   EXPECT_FALSE(last_record().closing);
-  wait(20);
-  report(0);
-  wait(6);  // member 2 has been silent for 26 s
-  EXPECT_EQ(member(2).phase, Phase::kLost);
+  wait(4.5);
+  EXPECT_FALSE(last_record().closing);
+  wait(1);  // member 2 has been silent for 5.5 s
   ASSERT_TRUE(last_record().closing);
   EXPECT_EQ(last_record().closing->missing, (std::vector{1, 2}));
+  EXPECT_EQ(member(2).phase, Phase::kLate);
+  wait(14);
+  report(0);
+  wait(6);
+  EXPECT_EQ(member(2).phase, Phase::kLost);
 }
 
 TEST_F(Members, AReturningOneKeepsItsIdAndReplaysWhatItMissed) {
@@ -203,6 +207,50 @@ TEST_F(Members, ALostOneThatStartsAgainBehindIsNotWaitedFor) {
   for (int one = 0; one < 2; ++one) offer(one, 1);
   ASSERT_TRUE(last_record().closing);
   EXPECT_EQ(last_record().closing->missing, std::vector{2});
+}
+
+class Lost : public CoordinatorCase {
+ protected:
+  // Of three members member 2.
+  void lose_one() {
+    begin(3);
+    wait(20);
+    for (int one = 0; one < 2; ++one) report(one);
+    wait(6);
+    for (int one = 0; one < 2; ++one) report(one);
+    ASSERT_EQ(member(2).phase, Phase::kLost);
+  }
+};
+
+// Nobody said anything to the coordinator that was just started.
+TEST_F(Lost, ReturnsToACoordinatorThatStartedOnlyOnceItIsHeard) {
+  lose_one();
+  restart();
+  for (int one = 0; one < 2; ++one) report(one);
+  wait(2);
+  EXPECT_EQ(member(2).phase, Phase::kLost);
+  report(2);
+  EXPECT_EQ(member(2).phase, Phase::kCatchingUp);
+}
+
+TEST_F(Lost, DoesNotReturnBecauseTheStoreIsBack) {
+  lose_one();
+  deliver({StoreDisconnected{}});
+  deliver({StoreConnected{ledger_.last()}});
+  for (int one = 0; one < 2; ++one) report(one);
+  wait(2);
+  EXPECT_EQ(member(2).phase, Phase::kLost);
+}
+
+TEST_F(Members, OneThatIsDismissedIsExcludedWithoutAnOffence) {
+  begin(3);
+  deliver({Dismissed{key(1)}, Dismissed{key(9)}});
+  EXPECT_EQ(member(1).phase, Phase::kExcluded);
+  EXPECT_EQ(member(1).offences(), 0u);
+  offer(0, 0);
+  offer(2, 0);
+  ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{1});
 }
 
 TEST_F(Members, OneOfAnotherHistoryBeginsAnew) {
@@ -283,6 +331,114 @@ TEST_F(Members, ASnapshotCountsOnceItsDigestIsAgreedOn) {
   const Sha256 next = state().position.hash;
   deliver({SnapshotReady{{2, at + 1, hash_of(61), 500}, {0, 6}, next}});
   EXPECT_FALSE(state().snapshots.contains(at + 1));
+}
+
+// The digest is agreed on with both of them there, and one record cannot hold both.
+TEST_F(Members, OfTwoSnapshotsThatDifferTheFirstCounts) {
+  options_.snapshot_every = 1;
+  begin(3);
+  for (int one = 0; one < 3; ++one) offer(one, 0);
+  const uint64_t at = state().position.sequence;
+  const Sha256 record = state().position.hash;
+  deliver({SnapshotReady{{0, at, hash_of(60), 500}, {0, 5}, record}});
+  deliver({SnapshotReady{{1, at, hash_of(61), 500}, {0, 5}, record}});
+  for (const int one : {0, 1}) report(one, AgreedDigest{0, 5});
+  ASSERT_TRUE(state().snapshots.contains(at));
+  EXPECT_EQ(state().snapshots.at(at).content, hash_of(60));
+  EXPECT_EQ(state().snapshots.at(at).holders.size(), 1u);
+}
+
+// Behind a thin line it takes long to store, and another one's would not be there sooner.
+TEST_F(Members, ASnapshotHasHalfOfItsRoundsToCome) {
+  plan_ = FakePlan(0, 1, 100);
+  options_.snapshot_every = 8;
+  begin(3);
+  const auto rounds = [this](uint64_t first, uint64_t end) {
+    for (uint64_t round = first; round < end; ++round) {
+      for (int one = 0; one < 3; ++one) offer(one, round);
+    }
+  };
+  rounds(0, 8);
+  ASSERT_EQ(asked_snapshots().size(), 1u);
+  for (int i = 0; i < 20; ++i) {
+    wait(2);
+    for (int one = 0; one < 3; ++one) report(one);
+  }
+  rounds(8, 11);
+  EXPECT_EQ(asked_snapshots().size(), 1u);
+  rounds(11, 13);
+  EXPECT_EQ(asked_snapshots().size(), 2u);
+  deliver({LeaveNotice{asked_snapshots().back()}});
+  ASSERT_EQ(asked_snapshots().size(), 3u) << "who was asked is gone";
+  EXPECT_NE(asked_snapshots()[2], asked_snapshots()[1]);
+}
+
+// Who catches up may need payloads of members that are gone, which the store has lost.
+class LackingMembers : public Members {
+ protected:
+  void SetUp() override {
+    plan_ = FakePlan(0, 1, 100);
+    options_.snapshot_every = 30;  // if somebody lacks something, 3
+    begin(3);
+    close_rounds(0, 4);
+    deliver({JoinRequest{key(3), {}, 0}});
+    ASSERT_EQ(member(3).phase, Phase::kCatchingUp);
+    ASSERT_EQ(member(3).snapshot, 0u);
+  }
+
+  void close_rounds(uint64_t first, uint64_t end) {
+    for (uint64_t round = first; round < end; ++round) {
+      for (int one = 0; one < 3; ++one) offer(one, round);
+    }
+  }
+  // Member 3 is at `position`, and lacks something if it says so.
+  void pass(double seconds, std::optional<Position> position, bool says_so = true) {
+    for (const double until = now_ + seconds; now_ < until;) {
+      wait(2.5);
+      for (int one = 0; one < 3; ++one) report(one);
+      deliver({Report{3, position, {}}});
+      if (says_so) deliver({Lacks{3}});
+    }
+  }
+};
+
+TEST_F(LackingMembers, AMemberThatLacksWhatNobodyStoresAgainGetsANewerSnapshot) {
+  pass(25, {});
+  EXPECT_TRUE(asked_snapshots().empty()) << "it may still be stored again";
+  pass(5, {});
+  ASSERT_EQ(asked_snapshots().size(), 1u);
+  const uint64_t at = state().position.sequence;
+  const Sha256 record = state().position.hash;
+  for (int one = 0; one < 3; ++one) report(one, AgreedDigest{3, 5});
+  deliver({SnapshotReady{{asked_snapshots().front(), at, hash_of(60), 500}, {3, 5}, record}});
+  ASSERT_TRUE(state().snapshots.contains(at));
+  EXPECT_EQ(member(3).snapshot, at);
+  pass(60, {});
+  EXPECT_EQ(asked_snapshots().size(), 1u) << "there is nothing that is newer";
+  close_rounds(4, 7);
+  pass(60, {});
+  EXPECT_EQ(asked_snapshots().size(), 2u);
+}
+
+TEST_F(LackingMembers, NobodyIsAskedWhileTheMemberGoesOn) {
+  for (uint64_t record = 1; record < 8; ++record) {
+    pass(20, Position{record, record_hash(*ledger_.read(record))});
+  }
+  EXPECT_TRUE(asked_snapshots().empty());
+}
+
+TEST_F(LackingMembers, NobodyIsAskedOnceTheMemberLacksNothingMore) {
+  for (int i = 0; i < 4; ++i) {
+    pass(20, {});
+    pass(15, {}, false);
+  }
+  EXPECT_TRUE(asked_snapshots().empty());
+}
+
+// Something that it needs no longer.
+TEST_F(LackingMembers, NobodyIsAskedForAMemberThatIsUpToDate) {
+  pass(60, state().position);
+  EXPECT_TRUE(asked_snapshots().empty());
 }
 
 // As after a power cut: the record of its number is another one now.

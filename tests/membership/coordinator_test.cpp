@@ -108,6 +108,7 @@ TEST_F(Rounds, AMemberThatIsHeardOverAnotherConnectionIsPresent) {
 TEST_F(Rounds, AnAbsentMemberIsWaitedForUntilTheDeadline) {
   begin(3);
   wait(10);
+  report(1);
   offer(0, 0);
   wait(2);
   offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
@@ -132,17 +133,94 @@ TEST_F(Rounds, ASlowMemberIsWaitedForBesideAnAbsentOne) {
   EXPECT_EQ(last_record().closing->missing, std::vector{3});
 }
 
-// The few that are left might be on the smaller side of a partition.
-TEST_F(Rounds, AMinorityWaitsForThoseThatAreAbsent) {
+// However long a round takes: only the first member has finished it.
+TEST_F(Rounds, OneThatTakesLongerThanTheTimeOutIsNotCutShort) {
+  begin(3);
+  const auto present = [this](double seconds) {
+    for (; seconds > 0; seconds -= 2.5) {
+      wait(2.5);
+      for (int one = 0; one < 3; ++one) report(one);
+    }
+  };
+  present(300);
+  offer(0, 0);
+  present(95);
+  EXPECT_FALSE(last_record().closing);
+  present(10);
+  EXPECT_TRUE(last_record().closing) << "the others take more than the time-out longer";
+}
+
+// The faster of two has more than half of the rows.
+TEST_F(Rounds, OfTwoMembersEitherGoesOnAlone) {
+  options_.shares = config::RowShares::kSpeed;
+  begin(3);
+  deliver({LeaveNotice{2}});
+  offer(0, 0, 0.1);
+  offer(1, 0, 1);
+  ASSERT_EQ(roster(state().open.front()), (std::vector{0, 1}));
+  ASSERT_LT(state().open.front().roster[1].rows.count, plan_.batch() / 2);
+  deliver({Departed{key(0)}});
+  offer(1, 1);
+  EXPECT_EQ(state().open.front().round, 1u);
+  wait(1);
+  EXPECT_EQ(state().open.front().round, 2u);
+  EXPECT_EQ(last_record().closing->missing, std::vector{0});
+}
+
+TEST_F(Rounds, OnesWhoseMembersAreAllSilentOpenAnewForWhoeverIsThere) {
+  begin(3);
+  deliver({JoinRequest{key(3), {}, 0}});
+  report(3);
+  for (int one = 0; one < 3; ++one) deliver({Departed{key(one)}});
+  wait(2.5);
+  report(3);
+  EXPECT_EQ(state().open.front().epoch, 0u) << "they may be back in a moment";
+  wait(2.5);
+  report(3);
+  wait(0.5);
+  EXPECT_EQ(state().open.front().epoch, 1u);
+  EXPECT_EQ(roster(state().open.front()), std::vector{3});
+  EXPECT_EQ(member(0).phase, Phase::kLate) << "it is not lost yet";
+  offer(3, 0);
+  EXPECT_EQ(state().open.front().round, 1u);
+  EXPECT_EQ(roster(state().open.front()), std::vector{3}) << "nor is it waited for";
+  report(0);
+  offer(3, 1);
+  EXPECT_EQ(roster(state().open.front()), (std::vector{0, 3})) << "it is back";
+}
+
+TEST_F(Rounds, ThoseWhoMayContributeArePresentAndHaveTheReplica) {
+  begin(3);
+  const auto contributors = [this] {
+    std::vector<int> members;
+    for (int one = 0; one < 5; ++one) {
+      if (coordinator_->may_contribute(one)) members.push_back(one);
+    }
+    return members;
+  };
+  deliver({JoinRequest{key(3), {}, 0}});
+  EXPECT_EQ(contributors(), (std::vector{0, 1, 2})) << "member 3 is catching up";
+  deliver({LeaveNotice{0}, Departed{key(1)}});
+  EXPECT_EQ(contributors(), std::vector{2});
+  wait(5.5);
+  report(1);
+  EXPECT_EQ(contributors(), std::vector{1}) << "member 2 is silent";
+}
+
+// The few that are left might be on the smaller side of a partition that lasts for a moment.
+TEST_F(Rounds, AMinorityWaitsUntilTheOthersHaveLongBeenSilent) {
   begin(3);
   offer(0, 0);
-  wait(20);
-  EXPECT_FALSE(last_record().closing);
-  report(0);
-  wait(6);
+  deliver({Departed{key(1)}, Departed{key(2)}});
+  wait(4.5);
+  EXPECT_FALSE(last_record().closing) << "they may be back in a moment";
+  report(2);
+  wait(4.5);
+  EXPECT_FALSE(last_record().closing) << "one of them was";
+  wait(1);
   ASSERT_TRUE(last_record().closing);
   EXPECT_EQ(last_record().closing->missing, (std::vector{1, 2}));
-  EXPECT_EQ(member(1).phase, Phase::kLost);
+  EXPECT_EQ(member(1).phase, Phase::kLate) << "it is not lost yet";
 }
 
 // The store has had no record that it could have lost.
@@ -174,6 +252,7 @@ TEST_F(Rounds, AQuorumClosesAtTheAdaptiveDeadline) {
   options_.quorum = 0.6;
   begin(3);
   wait(10);
+  report(1);
   offer(0, 0);
   wait(2);
   offer(1, 0);  // arrivals 10 and 12: median 11, MAD 1, deadline 11 + 4
@@ -181,6 +260,25 @@ TEST_F(Rounds, AQuorumClosesAtTheAdaptiveDeadline) {
   EXPECT_FALSE(last_record().closing);
   wait(1);
   ASSERT_TRUE(last_record().closing);
+  EXPECT_EQ(last_record().closing->missing, std::vector{2});
+}
+
+// A hundredth of the time-out is more than a step.
+TEST_F(Rounds, AQuorumWaitsForAPartOfAStepOnceStepsAreMeasured) {
+  options_.quorum = 0.6;
+  begin(3);
+  for (uint64_t round = 0; round < 2; ++round) {
+    wait(0.4);
+    for (int one = 0; one < 3; ++one) offer(one, round);
+  }
+  ASSERT_EQ(state().open.front().round, 2u);
+  wait(0.4);
+  offer(0, 2);
+  offer(1, 2);
+  wait(0.08);
+  EXPECT_EQ(state().open.front().round, 2u);
+  wait(0.04);
+  EXPECT_EQ(state().open.front().round, 3u);
   EXPECT_EQ(last_record().closing->missing, std::vector{2});
 }
 

@@ -47,7 +47,9 @@ std::vector<Message> all_messages() {
           Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}},
           Sum{6, 9, hash_of("contributions"), WireType::kFp4, 1.5f, hash_of("sum"), 4096},
           Audit{3, 6, 9, -0.25, std::nullopt},
-          Audit{3, 6, 9, 0.75, 0.001}};
+          Audit{3, 6, 9, 0.75, 0.001},
+          Overtaken{{1, 2, 3}},
+          Waiting{"room on its disk"}};
 }
 
 Bytes encode(const Message& message) {
@@ -165,9 +167,9 @@ TEST(Statement, OnlyCoordinatorsAskRefuseAccuseAndSum) {
   }
   EXPECT_THAT(coordinators,
               testing::ElementsAre(false, false, false, false, false, false, true, true, true, true,
-                                   false, false, false, true, false, false));
-  EXPECT_THAT(senders,
-              testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3, -1, -1, -1));
+                                   false, false, false, true, false, false, false, true));
+  EXPECT_THAT(senders, testing::ElementsAre(-1, 3, 3, 3, 3, 3, -1, -1, -1, -1, -1, 3, 3, -1, -1, -1,
+                                            -1, -1));
 }
 
 TEST(StatementNumbers, Ascend) {
@@ -180,20 +182,62 @@ TEST(StatementNumbers, Ascend) {
   }
 }
 
+TEST(StatementNumbers, GoOnFromWhatWasUsedBefore) {
+  StatementNumbers numbers;
+  const uint64_t before = numbers.next();
+  const uint64_t hour_ahead = before + 3'600'000'000;
+  EXPECT_TRUE(numbers.go_on_from(hour_ahead));
+  EXPECT_EQ(numbers.next(), hour_ahead + 1);
+  EXPECT_FALSE(numbers.go_on_from(before)) << "that is long ago";
+  EXPECT_EQ(numbers.next(), hour_ahead + 2);
+}
+
+TEST(ReplayWindow, SaysWhatHasOvertakenAStatement) {
+  ReplayWindow window;
+  const PublicKey author = signer().key();
+  const Bytes later = {1, 2, 3};
+  constexpr uint64_t kNewest = 1001 + ReplayWindow::kClockAhead;
+  EXPECT_TRUE(window.is_new(author, kNewest - 1, later));
+  EXPECT_TRUE(window.is_new(author, kNewest, Bytes(ReplayWindow::kMaxKept + 1)))
+      << "too long to keep";
+  EXPECT_FALSE(window.overtaken(author, kNewest - 1)) << "it arrived twice";
+  EXPECT_FALSE(window.overtaken(author, kNewest - ReplayWindow::kWidth)) << "it arrived late";
+  EXPECT_FALSE(window.overtaken(author, 1002)) << "it arrived late";
+  EXPECT_FALSE(window.is_new(author, 1000, {}));
+  const auto overtaken = window.overtaken(author, 1000);
+  ASSERT_TRUE(overtaken);
+  EXPECT_EQ(overtaken->later, later);
+  EXPECT_FALSE(window.overtaken(signer_of(2)->key(), 1000));
+}
+
+// A receiver that was stopped for a while finds old statements beside newer ones.
+TEST(ReplayWindow, TellsAClockThatWasAheadFromStatementsThatAreLate) {
+  ReplayWindow window;
+  const PublicKey author = signer().key();
+  constexpr uint64_t kNow = 1'000'000'000;
+  EXPECT_FALSE(window.is_ahead(author, 1000)) << "it has said nothing";
+  EXPECT_TRUE(window.is_new(author, kNow, Bytes{1}));
+  EXPECT_FALSE(window.is_new(author, kNow - 2 * ReplayWindow::kClockAhead, {}));
+  EXPECT_TRUE(window.overtaken(author, kNow - 2 * ReplayWindow::kClockAhead));
+  EXPECT_FALSE(window.is_ahead(author, 1000)) << "it was said just now";
+  EXPECT_FALSE(window.is_ahead(author, 991));
+  EXPECT_TRUE(window.is_ahead(author, 990));
+}
+
 TEST(ReplayWindow, TakesEachNumberOnce) {
   ReplayWindow window;
   const PublicKey author = signer().key();
-  EXPECT_TRUE(window.is_new(author, 1000));
-  EXPECT_FALSE(window.is_new(author, 1000));
-  EXPECT_TRUE(window.is_new(author, 1003));
-  EXPECT_TRUE(window.is_new(author, 1001)) << "it was overtaken";
-  EXPECT_FALSE(window.is_new(author, 1001));
-  EXPECT_FALSE(window.is_new(author, 1003));
-  EXPECT_TRUE(window.is_new(author, 1003 - ReplayWindow::kWidth + 1));
-  EXPECT_FALSE(window.is_new(author, 1003 - ReplayWindow::kWidth)) << "too old to tell";
-  EXPECT_TRUE(window.is_new(author, 5000));
-  EXPECT_FALSE(window.is_new(author, 1002));
-  EXPECT_TRUE(window.is_new(signer_of(2)->key(), 1000)) << "another author";
+  EXPECT_TRUE(window.is_new(author, 1000, {}));
+  EXPECT_FALSE(window.is_new(author, 1000, {}));
+  EXPECT_TRUE(window.is_new(author, 1003, {}));
+  EXPECT_TRUE(window.is_new(author, 1001, {})) << "it was overtaken";
+  EXPECT_FALSE(window.is_new(author, 1001, {}));
+  EXPECT_FALSE(window.is_new(author, 1003, {}));
+  EXPECT_TRUE(window.is_new(author, 1003 - ReplayWindow::kWidth + 1, {}));
+  EXPECT_FALSE(window.is_new(author, 1003 - ReplayWindow::kWidth, {})) << "too old to tell";
+  EXPECT_TRUE(window.is_new(author, 5000, {}));
+  EXPECT_FALSE(window.is_new(author, 1002, {}));
+  EXPECT_TRUE(window.is_new(signer_of(2)->key(), 1000, {})) << "another author";
 }
 
 }  // namespace

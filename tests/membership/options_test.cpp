@@ -10,14 +10,39 @@
 namespace thinwire::membership {
 namespace {
 
-TEST(Deadline, IsTheMedianAndSoManyMads) {
-  Options options;
-  options.timeout_s = 100;
+// T = 100 s.
+class Deadline : public testing::Test {
+ protected:
+  Deadline() { options_.timeout_s = 100; }
+  Options options_;
+};
+
+TEST_F(Deadline, IsTheMedianAndSoManyMads) {
   // Median 4, distances 0 1 1 2 16: MAD 1.
-  EXPECT_DOUBLE_EQ(deadline_s(options, {20, 3, 4, 5, 2}), 8);
-  EXPECT_DOUBLE_EQ(deadline_s(options, {2, 4}), 7);
-  EXPECT_DOUBLE_EQ(deadline_s(options, {3, 3, 3}), 4);  // the least grace
-  EXPECT_DOUBLE_EQ(deadline_s(options, {99.5}), 100);   // never behind the time-out
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {20, 3, 4, 5, 2}, 0).absent, 8);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {20, 3, 4, 5, 2}, 0).slow, 8);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {2, 4}, 0).absent, 7);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {0, 60}, 0).absent, 130) << "not behind the last one";
+}
+
+TEST_F(Deadline, OfAbsentMembersIsAHundredthOfTheTimeOutBehindTheMedian) {
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {3, 3, 3}, 0).absent, 4);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {0.5, 0.5}, 0.6).absent, 1.5);
+}
+
+// With steps of half a second nobody should wait for a whole one.
+TEST_F(Deadline, OfSlowMembersIsAPartOfARoundBehindTheMedian) {
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {0.5, 0.5}, 0.6).slow, 0.65);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {0.8, 0.8}, 0.6).slow, 1);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {-0.4, 0}, 0).slow, 0.8) << "no round is known";
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {-0.1, -0.1}, 2).slow, 0.4) << "with overlap";
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {60, 60}, 60).slow, 61) << "no more than absent ones";
+}
+
+// However long a round is.
+TEST_F(Deadline, IsAtLastTheTimeOutBehindWhatRoundsTake) {
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {700, 700}, 0).last, 800);
+  EXPECT_DOUBLE_EQ(deadlines_of(options_, {1}, 700).last, 800);
 }
 
 TEST(Options, NameWhatIsWrong) {

@@ -10,7 +10,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/schedule/learning_rate.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::membership {
 namespace {

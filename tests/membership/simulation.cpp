@@ -47,6 +47,7 @@ Simulation::Simulation(uint64_t seed)
   };
   network_.on_stored = [this](const Bytes& bytes) { check_stored(bytes); };
   const auto ask_member = [this](const Action& action) {
+    if (const auto* halt = std::get_if<Halt>(&action)) violate("a coordinator halts: " + halt->why);
     const auto* records = std::get_if<AskRecords>(&action);
     const auto* snapshot = std::get_if<AskSnapshot>(&action);
     const int id = records != nullptr    ? records->member

@@ -11,7 +11,7 @@
 #include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/roberta.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -101,6 +101,23 @@ TEST(Adapter, OfLowRankReplacesItsMatricesAndTrainsTheRest) {
   EXPECT_EQ(tensors.trained.size(), tensors_of(ModelSpec(recipe)).size() + 2 * 7);
 }
 
+// As of a PEFT folder, which has a target for each matrix. Trying all of them for each tensor takes
+// minutes.
+TEST(Adapter, ManyTargetsAreLookedUp) {
+  ModelSpec model(recipe_with({"model.layers=5000", "adapter.kind=lora", "train.init=a"}));
+  AdapterSpec adapter;
+  adapter.kind = "lora";
+  adapter.targets.clear();
+  for (const TensorSpec& tensor : tensors_of(model)) {
+    if (tensor.is_hidden_matrix())
+      adapter.targets.push_back(tensor.name.substr(0, tensor.name.size() - 7));
+  }
+  EXPECT_EQ(adapter.targets.size(), 35'000u);
+  const AdaptedTensors adapted = adapted_tensors(model, adapter);
+  EXPECT_EQ(adapted.trained.size(), 70'000u);
+  EXPECT_EQ(adapted.frozen.size(), tensors_of(model).size());
+}
+
 TEST(Adapter, InitialFactorsAreThoseOfPeft) {
   const config::Recipe recipe = lora();
   const AdaptedTensors tensors = adapted(recipe);
@@ -143,6 +160,8 @@ TEST(Adapter, RefusesWhatDoesNotFit) {
               HasSubstr("needs [sync] method = \"allreduce\", got \"distro\""));
   EXPECT_THAT(refusal({"adapter.kind=relora", "optim.method=muon"}),
               HasSubstr("resets the state of [optim] method = \"adamw\", got \"muon\""));
+  EXPECT_THAT(refusal({"adapter.kind=relora", "optim.state=8bit"}),
+              HasSubstr("needs [optim] state = \"fp32\", got \"8bit\""));
   EXPECT_THAT(refusal({"adapter.kind=relora", "relora.merge_every=9", "relora.rewarm=10"}),
               HasSubstr("[relora] rewarm must be <= merge_every = 9, got 10"));
   EXPECT_THAT(tests::error_of([] { recipe_with({"adapter.kind=lora"}); }),

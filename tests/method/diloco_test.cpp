@@ -7,9 +7,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/llama.h"
-#include "thinwire/method/clusters.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sparseloco.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {

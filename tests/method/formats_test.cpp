@@ -1,4 +1,3 @@
-#include "thinwire/method/memory/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +7,6 @@
 
 #include "tests/errors.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/ignored.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"

@@ -1,4 +1,3 @@
-#include "thinwire/method/ignored.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +23,14 @@ TEST(IgnoredFields, AreThoseOfOtherMethods) {
   EXPECT_THAT(ignored({"distro.k=64", "sync.method=diloco", "sync.within=distro", "sync.clusters=2",
                        "train.workers=4"}),
               IsEmpty());
+}
+
+// An encoder that comes from train.init, after the recipe was resolved for a Llama.
+TEST(IgnoredFields, AreNotThoseThatWereDerivedFromOthers) {
+  config::Recipe recipe =
+      load_recipe({}, std::vector<std::string>{"train.init=x", "model.heads=4"});
+  recipe.model.architecture = "roberta";
+  EXPECT_THAT(ignored_fields(recipe), IsEmpty());
 }
 
 TEST(IgnoredFields, AreThoseOfOtherSchedules) {

@@ -1,4 +1,3 @@
-#include "thinwire/method/memory/offload.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +8,6 @@
 #include "tests/errors.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/memory.h"
-#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

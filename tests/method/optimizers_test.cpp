@@ -10,9 +10,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/explain.h"
-#include "thinwire/method/optimizers/adamw.h"
-#include "thinwire/method/optimizers/muon.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

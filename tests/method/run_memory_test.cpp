@@ -1,5 +1,3 @@
-#include "thinwire/method/memory/run_memory.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

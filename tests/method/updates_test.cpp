@@ -1,4 +1,3 @@
-#include "thinwire/method/memory/updates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +9,6 @@
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/ignored.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"

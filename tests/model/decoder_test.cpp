@@ -75,6 +75,16 @@ TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
   }
 }
 
+TEST_F(DecoderTest, ARewoundSequenceGoesOnFromThere) {
+  const auto all = std::span<const int32_t>(tokens_);
+  const std::vector<float> expected = prefill(all.first(100));
+  decoder_->rewind(60);
+  prefill(all.last(40));
+  decoder_->rewind(60);
+  EXPECT_EQ(decoder_->position(), 60);
+  EXPECT_LT(relative_error(prefill(all.subspan(60, 40)), expected), 1e-4);
+}
+
 TEST_F(DecoderTest, Bf16WeightsGiveWhatTheSameNumbersGiveInFp32) {
   tensor::Arena rounded(tiny_.layout, WeightFormat::kBf16);
   rounded.assign(tiny_.params);

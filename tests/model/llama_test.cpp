@@ -1,5 +1,3 @@
-#include "thinwire/model/llama.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
+#include "thinwire/model/graph.h"
 
 namespace thinwire::model {
 namespace {

@@ -10,8 +10,8 @@
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/graph_model.h"
-#include "thinwire/model/llama.h"
 #include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {

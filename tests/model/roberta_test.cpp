@@ -1,5 +1,5 @@
 // RoBERTa with several texts in a row, as labelled records lie there.
-#include "thinwire/model/roberta.h"
+#include "thinwire/method/architectures/roberta.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include "tests/model/tiny_model.h"
 #include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::model {

@@ -1,6 +1,4 @@
 // Gradients of embedding and head in slabs of rows (model.vocab_slabs), against the whole ones.
-#include "thinwire/method/memory/slabs.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "tests/model/tiny_model.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::model {

@@ -13,7 +13,6 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/optim/arena_norm.h"
 #include "thinwire/optim/optimizer.h"
 
 namespace thinwire::optim {

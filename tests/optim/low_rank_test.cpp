@@ -103,7 +103,8 @@ TEST(NaturalGalore, OneSideAndBothAgreeAtFullRank) {
 // With a subspace that leaves nothing out, what Fira adds to GaLore is rounding.
 TEST(Fira, AtFullRankIsGalore) {
   const auto ranks = [&](const std::string& name) {
-    return std::vector<std::string>{"optim.method=" + name, name + ".rank=12", name + ".refresh=4"};
+    return std::vector<std::string>{"optim.method=" + name, name + ".rank=12", name + ".refresh=4",
+                                    name + ".scale=1"};
   };
   const std::vector<float> fira = trained(ranks("fira"));
   const std::vector<float> galore = trained(ranks("galore"));

@@ -1,9 +1,9 @@
-#include "thinwire/page/curve.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "thinwire/page/live_run.h"
 
 namespace thinwire::page {
 namespace {

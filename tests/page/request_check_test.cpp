@@ -1,6 +1,6 @@
-#include "thinwire/page/request_check.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/page/page_server.h"
 
 namespace thinwire::page {
 namespace {

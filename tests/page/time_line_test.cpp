@@ -1,8 +1,8 @@
-#include "thinwire/page/time_line.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
+
+#include "thinwire/page/live_run.h"
 
 namespace thinwire::page {
 namespace {

@@ -1,11 +1,10 @@
-#include "thinwire/plan/coverage_pairs.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/plan/coverage.h"
 
 namespace thinwire::plan {
 namespace {

@@ -1,10 +1,9 @@
-#include "thinwire/plan/line_fit.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/plan/laws.h"
 
 namespace thinwire::plan {
 namespace {

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/plan/step_work.h"
 
 namespace thinwire::plan {
 namespace {

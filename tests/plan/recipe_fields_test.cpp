@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/method_cost.h"
 

@@ -10,10 +10,11 @@ namespace {
 
 using testing::ElementsAre;
 
-std::vector<std::string> opening(std::vector<std::string> fields) {
+std::vector<std::string> opening(std::vector<std::string> fields,
+                                 const TrainingRows& training = {40'000, 5'120'000}) {
   fields.insert(fields.begin(),
                 {"run.name=mine", "data.dir=data/mine", "model.vocab=4096", "sync.method=distro"});
-  return opening_lines(method::load_recipe({}, fields), 5'120'000, 1);
+  return opening_lines(method::load_recipe({}, fields), training, 1);
 }
 
 TEST(Opening, SaysWhatARunWillDo) {
@@ -23,6 +24,14 @@ TEST(Opening, SaysWhatARunWillDo) {
                           testing::MatchesRegex("  memory: about .* needed, .* free"),
                           "  checkpoints: every 5 min, at the end; 2 kept",
                           "  data: data/mine, run: runs/mine"));
+}
+
+TEST(Opening, CountsEpochsInRowsAndTokensWithoutPadding) {
+  // 100 rows of 20 tokens and padding up to 128.
+  const auto lines =
+      opening({"train.steps=30", "train.batch=10", "train.sequence=128"}, {100, 2000});
+  EXPECT_EQ(lines[1],
+            "  tokens without padding: 200 a step, 6.00 k in 30 steps, 3 epochs of 2.00 k");
 }
 
 TEST(Opening, FitsA80ColumnTerminal) {

@@ -81,6 +81,15 @@ class RecorderTest : public testing::Test {
       tiny_recipe(folder_, {"model.vocab=258", "log.tensorboard=true", "train.steps=200"});
 };
 
+TEST_F(RecorderTest, ProgressSaysWhatAStepSends) {
+  const config::Recipe recipe = tiny_recipe(folder_, {"model.vocab=258", "log.every=1"});
+  testing::internal::CaptureStderr();
+  Recorder recorder(recipe, folder_, 0);
+  record(recorder, 1, 2);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::ContainsRegex("sent 1[.0]* kB a step  received 0 B a step"));
+}
+
 TEST_F(RecorderTest, AnInterruptedRunHasTheSameTrainingLoss) {
   const events::Summary whole = record(1, 120);
   EXPECT_EQ(whole.train_loss_steps, 12);
@@ -102,6 +111,11 @@ TEST_F(RecorderTest, ALogThatWasCutIsRepairedAndItsStepsAreCounted) {
   EXPECT_THAT(messages()[0], HasSubstr("events.jsonl ended in the middle of a line, as a power"));
   EXPECT_THAT(messages()[1], HasSubstr("events.jsonl lacks 10 of the 40 steps done; the summary"));
   EXPECT_EQ(record(61, 80).steps, 80) << "counted right the next time too";
+}
+
+TEST_F(RecorderTest, AMemberThatJoinedLateHasLostNothing) {
+  const Recorder member(recipe_, folder_, 40, nullptr, "over this member's rows");
+  EXPECT_EQ(messages().size(), 0u);
 }
 
 TEST_F(RecorderTest, TheTrainingLossIsUnknownWhereTheLogLostTheLastSteps) {

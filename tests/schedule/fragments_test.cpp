@@ -1,9 +1,9 @@
-#include "thinwire/schedule/fragments.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

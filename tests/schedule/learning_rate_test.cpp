@@ -1,6 +1,4 @@
 // Compares with tests/golden/schedule.json, which tests/golden/make_schedule.py made.
-#include "thinwire/schedule/learning_rate.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

@@ -1,8 +1,8 @@
-#include "thinwire/schedule/rounds.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

@@ -1,6 +1,4 @@
 // Compares with tests/golden/shares.json, which tests/golden/make_shares.py made.
-#include "thinwire/schedule/row_shares.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

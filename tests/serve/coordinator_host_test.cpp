@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/serve/host_case.h"
-#include "thinwire/serve/stray_chunks.h"
+#include "thinwire/serve/stray_cleaner.h"
 
 namespace thinwire::serve {
 namespace {
@@ -22,6 +22,7 @@ class HostThatCompares : public HostCase {
     };
   }
   static Bytes shared_payload(int member) { return {static_cast<uint8_t>(member), 7, 7, 7}; }
+  static Bytes own_payload(int member) { return {0, static_cast<uint8_t>(member), 1}; }
   membership::Offer offer_of(int member, uint64_t round, const Bytes& payload) const {
     const transport::BlobId id = transport::blob_id(payload);
     return {member, round, host_->state().epoch, 0, id.name, id.bytes, 0};
@@ -29,7 +30,7 @@ class HostThatCompares : public HostCase {
   // Round 0 closes, and round 1 opens.
   void close_first_round() {
     for (const int member : {0, 1, 2}) {
-      offer(member, 0, {0, static_cast<uint8_t>(member), 1});
+      offer(member, 0, own_payload(member));
     }
     wait(1);
     ASSERT_NE(host_->state().opening(1), nullptr);
@@ -98,6 +99,29 @@ TEST_F(HostThatCompares, AnAnnouncementOfARoundThatIsFarOffIsNotRemembered) {
   expect_second_is_copier();
 }
 
+// Payloads would wait for others' for an eighth of the time-out, 12.5 s.
+TEST_F(HostThatCompares, WaitsForNoPayloadOfThoseWhoLeft) {
+  begin(9);
+  send(2, membership::LeaveNotice{2});
+  for (const int member : {0, 1}) offer(member, 0, own_payload(member));
+  wait(1);
+  ASSERT_NE(host_->state().opening(1), nullptr);
+  send(1, membership::LeaveNotice{1});
+  offer(0, 1, own_payload(0));
+  wait(1);
+  EXPECT_NE(host_->state().opening(2), nullptr) << "alone";
+}
+
+TEST_F(HostThatCompares, WaitsForNoPayloadOfThoseWhoAreAbsent) {
+  begin(9);
+  for (const int member : {0, 1}) offer(member, 0, own_payload(member));
+  wait(3);
+  EXPECT_NE(host_->state().opening(0), nullptr) << "member 2 is absent after 5 s of silence";
+  wait(4);
+  EXPECT_EQ(host_->state().opening(0), nullptr);
+  for (const int member : {0, 1}) EXPECT_EQ(host_->reports().at(member).arrived, 0u);
+}
+
 class HostThatSleeps : public HostCase {};
 
 // Payloads wait for others' for an eighth of the time-out, which is long over when it wakes.
@@ -128,6 +152,39 @@ TEST_F(HostThatSleeps, WaitsForTheFinalWeightsOfThoseWhomItCouldNotHear) {
   report(2);
   wait(1);
   EXPECT_TRUE(host_->over());
+}
+
+// Not the records of the ledger, of which a round has more than one.
+TEST_F(HostCase, CountsTheRoundsThatAMemberIsBehind) {
+  begin(4);
+  close(0);
+  report(0);
+  close(1);
+  EXPECT_EQ(host_->reports().at(0).behind, 1u);
+  EXPECT_EQ(host_->reports().at(1).behind, 2u);
+  start(4);
+  wait(1);
+  for (const int member : {0, 1}) report(member);
+  send(2, membership::Report{2, std::nullopt, {}});
+  wait(1);
+  EXPECT_EQ(host_->reports().at(0).behind, 0u);
+  EXPECT_EQ(host_->reports().at(2).behind, 2u) << "it has nothing yet";
+}
+
+TEST_F(HostCase, SaysWhetherItIsStillReadingWhatWasThereBefore) {
+  begin(2);
+  close(0);
+  const uint64_t there = host_->state().position.sequence;
+  uint64_t first_complete = 0;
+  options_.hooks.progress = [&](const membership::State& state, bool complete) {
+    if (complete && first_complete == 0) first_complete = state.position.sequence;
+  };
+  start(2);
+  network_.run_until(now_);
+  host_->tick(now_);  // reads, but does not know yet where the stream ends
+  EXPECT_EQ(first_complete, 0u);
+  wait(1);
+  EXPECT_EQ(first_complete, there);
 }
 
 class HostAtTheEnd : public HostCase {
@@ -161,10 +218,22 @@ TEST_F(HostAtTheEnd, DoesNotServeAMemberThatStaysAwayForEver) {
 TEST_F(HostAtTheEnd, ServesWhoeverItHasNotHeardSinceItStarted) {
   come_to_the_end();
   start(1);
-  wait(30);
+  wait(20);
   EXPECT_EQ(host_->unfinished(), std::vector({0, 1, 2}));
   for (const int member : {0, 1, 2}) report(member);
   wait(1);
+  EXPECT_TRUE(host_->over());
+}
+
+// Its process may have ended long before this coordinator was started.
+TEST_F(HostAtTheEnd, ServesThoseThatItNeverHeardForAsLongAsItTakesToLoseThem) {
+  come_to_the_end();
+  start(1);
+  wait(1);
+  for (const int member : {0, 1}) report(member);
+  wait(20);
+  EXPECT_EQ(host_->unfinished(), std::vector{2});
+  wait(6);
   EXPECT_TRUE(host_->over());
 }
 
@@ -178,11 +247,149 @@ TEST_F(HostAtTheEnd, DoesNotServeThoseThatReportedTheirResultToItAlone) {
   EXPECT_TRUE(host_->over());
 }
 
+// Its predecessor had waited for it long enough.
+TEST_F(HostAtTheEnd, ServesNobodyWhoWasLostBeforeItStarted) {
+  begin(2);
+  close(0);
+  wait(20);
+  for (const int member : {0, 1}) report(member);
+  wait(8);  // member 2 is lost
+  for (const int member : {0, 1}) offer(member, 1, payload(member, 1));
+  wait(1);
+  ASSERT_TRUE(host_->state().finished);
+  start(2);
+  wait(1);
+  for (const int member : {0, 1}) report(member);
+  wait(1);
+  EXPECT_EQ(host_->state().members[2].phase, membership::Phase::kLost);
+  EXPECT_TRUE(host_->over());
+}
+
 TEST_F(HostAtTheEnd, ServesNobodyWhoHasLeft) {
   come_to_the_end();
   send(2, membership::LeaveNotice{2});
   wait(1);
   EXPECT_TRUE(host_->over());
+}
+
+class HostThatDrops : public HostCase {
+ protected:
+  static constexpr uint64_t kHour = 3'600'000'000;
+  // The participant's process before this one had a clock that was an hour ahead.
+  void go_ahead(int member) {
+    members_[static_cast<size_t>(member)].numbers.go_on_from(
+        members_[static_cast<size_t>(member)].numbers.next() + kHour);
+  }
+};
+
+// Its clock has been set right, and its process was started again.
+TEST_F(HostThatDrops, TellsAMemberWhatItSaidWhenItsClockWasAhead) {
+  std::vector<std::string> notices;
+  options_.hooks.message = [&](const std::string& text) { notices.push_back(text); };
+  begin(9);
+  go_ahead(1);
+  report(1);
+  wait(1);
+  members_[1].numbers = {};
+  std::vector<membership::Message> heard;
+  const auto hearing = hear_coordinator(heard);
+  offer(1, 0, payload(1, 0));
+  wait(1);
+  EXPECT_FALSE(host_->reports().at(1).offered) << "it is dropped";
+  ASSERT_EQ(heard.size(), 1u);
+  const auto later = membership::decode_statement(
+      std::get<membership::Overtaken>(heard.front()).later, kRun, verify);
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->author, key(1));
+  EXPECT_TRUE(members_[1].numbers.go_on_from(later->number));
+  offer(1, 0, payload(1, 0));
+  wait(1);
+  EXPECT_EQ(host_->reports().at(1).offered, 0u);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_THAT(notices.front(), testing::HasSubstr(transport::key_id(key(1)) + " says is dropped"));
+  EXPECT_THAT(notices.front(), testing::HasSubstr("its clock was ahead"));
+}
+
+// This host was stopped for a minute, and what was said first arrives last.
+TEST_F(HostThatDrops, BlamesNoClockForAStatementThatIsOnlyLate) {
+  std::vector<std::string> notices;
+  options_.hooks.message = [&](const std::string& text) { notices.push_back(text); };
+  begin(9);
+  const uint64_t now = members_[1].numbers.next();
+  members_[0].courier->publish(
+      kMembersTopic,
+      membership::encode_statement(
+          {kRun, key(1), now - kHour / 60, membership::Report{1, host_->state().position, {}}},
+          *members_[1].signer));
+  wait(1);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_THAT(notices.front(), testing::HasSubstr(transport::key_id(key(1)) + " said was dropped"));
+  EXPECT_THAT(notices.front(), testing::Not(testing::HasSubstr("ahead")));
+}
+
+TEST_F(HostThatDrops, GoesOnFromWhatItsPredecessorSaidWhenItsClockWasAhead) {
+  begin(9);
+  membership::StatementNumbers clock;
+  const uint64_t ahead = clock.next() + kHour;
+  const auto tell = [&](const Signer& author) {
+    send(0, membership::Overtaken{membership::encode_statement(
+                {kRun, author.key(), ahead, membership::LeaveNotice{0}}, author)});
+    wait(1);
+  };
+  uint64_t number = 0;
+  const auto hearing = members_[0].courier->subscribe(
+      "", kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
+        const auto statement = membership::decode_statement(bytes, kRun, verify);
+        if (statement) number = statement->number;
+      });
+  const auto say_something = [&] {
+    offer(0, 5, payload(0, 5));  // it is refused
+    wait(1);
+  };
+  tell(*members_[1].signer);
+  say_something();
+  EXPECT_GT(number, 0u);
+  EXPECT_LT(number, ahead) << "that was another's";
+  tell(*signer_);
+  say_something();
+  EXPECT_GT(number, ahead);
+}
+
+TEST_F(HostCase, SaysOnceWhatItRefusesAgainAndAgain) {
+  std::vector<std::string> notices;
+  options_.hooks.message = [&](const std::string& text) { notices.push_back(text); };
+  begin(9);
+  std::vector<membership::Message> heard;
+  const auto hearing = hear_coordinator(heard);
+  for (const int round : {5, 5, 5, 6}) {
+    offer(0, round, payload(0, round));
+    wait(1);
+  }
+  EXPECT_EQ(heard.size(), 4u);
+  EXPECT_EQ(notices.size(), 2u) << "of rounds 5 and 6";
+}
+
+class HostThatRevokes : public HostCase {};
+
+TEST_F(HostThatRevokes, ExcludesWhoeverStillSaysSomethingAndTellsItWhy) {
+  bool revoked = false;
+  options_.hooks.is_revoked = [&](const PublicKey& one) { return revoked && one == key(1); };
+  begin(9);
+  std::vector<membership::Message> heard;
+  const auto hearing = hear_coordinator(heard);
+  report_all();
+  EXPECT_EQ(host_->state().members[1].phase, membership::Phase::kActive);
+  revoked = true;
+  for (int times = 0; times < 3; ++times) report(1);
+  wait(1);
+  EXPECT_EQ(host_->state().members[1].phase, membership::Phase::kExcluded);
+  ASSERT_EQ(heard.size(), 1u) << "it is told once";
+  const auto refusal = std::get<membership::Refuse>(heard.front());
+  EXPECT_EQ(refusal.key, key(1));
+  EXPECT_EQ(refusal.why, "its key was revoked");
+  for (const int member : {0, 2}) offer(member, 0, payload(member, 0));
+  wait(1);
+  EXPECT_NE(host_->state().opening(1), nullptr);
 }
 
 class HostOfAStore : public HostCase {};

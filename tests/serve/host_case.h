@@ -100,6 +100,15 @@ class HostCase : public testing::Test {
         membership::encode_statement(
             {kRun, one.signer->key(), one.numbers.next(), std::move(message)}, *one.signer));
   }
+  // What this coordinator says.
+  std::unique_ptr<transport::Subscription> hear_coordinator(
+      std::vector<membership::Message>& messages) {
+    return members_[0].courier->subscribe(
+        "", kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
+          auto statement = membership::decode_statement(bytes, kRun, verify);
+          if (statement) messages.push_back(std::move(statement->message));
+        });
+  }
   // It has applied every record there is.
   void report(int member, std::optional<membership::AgreedDigest> digest = {}) {
     send(member, membership::Report{member, host_->state().position, digest});

@@ -1,5 +1,3 @@
-#include "thinwire/serve/payload_check.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include "thinwire/codec/wire.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/serve/payload_filter.h"
 
 namespace thinwire::serve {
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,15 @@ namespace thinwire::serve {
 namespace {
 
 constexpr double kPatience = 10;
+
+bool everybody(int) { return true; }
+
+// Members 0 to count - 1.
+std::vector<int> roster(size_t count) {
+  std::vector<int> members(count);
+  std::iota(members.begin(), members.end(), 0);
+  return members;
+}
 
 membership::Offer offer_of(int member, uint64_t round = 0) {
   membership::Offer offer;
@@ -43,12 +53,13 @@ void note(const std::vector<Verdict>& verdicts, Reasons& reasons) {
 
 // All members offer in order, with these norms.
 Reasons judged(const std::vector<double>& norms) {
-  PayloadFilter filter(kPatience);
+  PayloadFilter filter(kPatience, 1, everybody);
   Reasons reasons;
   for (int member = 0; std::cmp_less(member, norms.size()); ++member) {
     const membership::Offer offer = offer_of(member);
     filter.offered(offer);
-    note(filter.take(offer, content(norms[static_cast<size_t>(member)], member), norms.size(), 0),
+    note(filter.take(offer, content(norms[static_cast<size_t>(member)], member),
+                     roster(norms.size()), 0),
          reasons);
   }
   return reasons;
@@ -94,13 +105,13 @@ TEST(PayloadFilter, RefusesHardlyAnyHonestMember) {
 }
 
 TEST(PayloadFilter, TheLaterOfTwoEqualPayloadsIsACopy) {
-  PayloadFilter filter(kPatience);
+  PayloadFilter filter(kPatience, 1, everybody);
   Reasons reasons;
   for (const int member : {2, 0, 1}) filter.offered(offer_of(member));
   // They arrive in another order than they were offered in.
-  note(filter.take(offer_of(1), content(1, 7), 3, 0), reasons);
-  note(filter.take(offer_of(0), content(1, 5), 3, 0), reasons);
-  note(filter.take(offer_of(2), content(1, 7), 3, 0), reasons);
+  note(filter.take(offer_of(1), content(1, 7), roster(3), 0), reasons);
+  note(filter.take(offer_of(0), content(1, 5), roster(3), 0), reasons);
+  note(filter.take(offer_of(2), content(1, 7), roster(3), 0), reasons);
   EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, "it is a copy of member 2's"}, {2, ""}}));
 }
 
@@ -120,7 +131,7 @@ std::vector<Vector> honest_vectors(const std::vector<int>& rows) {
 
 // All members offer, and then arrive, in order.
 Reasons judged_by_values(const std::vector<int>& rows, const std::vector<Vector>& vectors) {
-  PayloadFilter filter(kPatience);
+  PayloadFilter filter(kPatience, 1, everybody);
   Reasons reasons;
   for (int member = 0; std::cmp_less(member, rows.size()); ++member) {
     filter.offered(offer_of(member));
@@ -132,7 +143,7 @@ Reasons judged_by_values(const std::vector<int>& rows, const std::vector<Vector>
     const double length =
         std::sqrt(std::inner_product(vector.begin(), vector.end(), vector.begin(), 0.0));
     for (const double value : vector) one.direction.push_back(static_cast<float>(value / length));
-    note(filter.take(offer_of(member), one, rows.size(), 0), reasons);
+    note(filter.take(offer_of(member), one, roster(rows.size()), 0), reasons);
   }
   return reasons;
 }
@@ -162,7 +173,7 @@ TEST(PayloadFilter, WhoResemblesACopyIsNoCopier) {
 }
 
 TEST(PayloadFilter, RemembersAFewOffersOfAMemberForAnOperation) {
-  PayloadFilter filter(kPatience);
+  PayloadFilter filter(kPatience, 1, everybody);
   membership::Offer offer = offer_of(1);
   for (size_t i = 0; i < kMaxOffers; ++i) {
     offer.payload.bytes[1] = static_cast<uint8_t>(i);
@@ -177,41 +188,73 @@ TEST(PayloadFilter, RemembersAFewOffersOfAMemberForAnOperation) {
 }
 
 TEST(PayloadFilter, PayloadsOfNothingAreNoCopies) {
-  PayloadFilter filter(kPatience);
+  PayloadFilter filter(kPatience, 1, everybody);
   Reasons reasons;
   for (const int member : {0, 1, 2, 3}) {
     filter.offered(offer_of(member));
     const auto nothing = member < 2 ? std::optional(content(0, 0)) : std::nullopt;
-    note(filter.take(offer_of(member), nothing, 4, 0), reasons);
+    note(filter.take(offer_of(member), nothing, roster(4), 0), reasons);
   }
   EXPECT_EQ(reasons, (Reasons{{0, ""}, {1, ""}, {2, ""}, {3, ""}}));
 }
 
 TEST(PayloadFilter, APayloadThatComesAgainGetsItsVerdictAgain) {
-  PayloadFilter filter(kPatience);
-  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 3, 0).empty());
-  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 3, 0).empty());
+  PayloadFilter filter(kPatience, 1, everybody);
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), roster(3), 0).empty());
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), roster(3), 0).empty());
   const Failure failure{FailureKind::kCorruptPayload, "it is damaged"};
   for (int times = 0; times < 2; ++times) {
-    const auto verdicts = filter.take(offer_of(1), tl::unexpected(failure), 3, 0);
+    const auto verdicts = filter.take(offer_of(1), tl::unexpected(failure), roster(3), 0);
     ASSERT_EQ(verdicts.size(), 1u);
     EXPECT_EQ(verdicts.front().why, "it is damaged");
   }
-  EXPECT_EQ(filter.take(offer_of(2), content(1, 2), 3, 0).size(), 2u);
-  const auto again = filter.take(offer_of(0), content(1, 0), 3, 0);
+  EXPECT_EQ(filter.take(offer_of(2), content(1, 2), roster(3), 0).size(), 2u);
+  const auto again = filter.take(offer_of(0), content(1, 0), roster(3), 0);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again.front().why, "");
 }
 
 TEST(PayloadFilter, WaitsForMoreThanHalfOfTheRosterAndNotForever) {
-  PayloadFilter filter(kPatience);
-  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), 8, 1).empty());
-  EXPECT_TRUE(filter.take(offer_of(1), content(1, 1), 8, 2).empty());
+  PayloadFilter filter(kPatience, 1, everybody);
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), roster(8), 1).empty());
+  EXPECT_TRUE(filter.take(offer_of(1), content(1, 1), roster(8), 2).empty());
   EXPECT_TRUE(filter.tick(10.5).empty());
   EXPECT_EQ(filter.tick(11).size(), 2u);
   EXPECT_TRUE(filter.tick(12).empty());
   filter.forget_before(1);
-  EXPECT_EQ(filter.take(offer_of(0, 1), content(1, 0), 1, 13).size(), 1u);
+  EXPECT_EQ(filter.take(offer_of(0, 1), content(1, 0), roster(1), 13).size(), 1u);
+}
+
+// Of three members one has left and one is absent.
+TEST(PayloadFilter, WaitsForNobodyWhoIsGone) {
+  std::set<int> gone = {1};
+  PayloadFilter filter(kPatience, 1, [&](int member) { return !gone.contains(member); });
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), roster(3), 1).empty());
+  EXPECT_TRUE(filter.tick(1.5).empty());
+  gone.insert(2);
+  EXPECT_EQ(filter.tick(2).size(), 1u);
+  EXPECT_TRUE(filter.tick(2.5).empty()) << "it is judged once";
+  EXPECT_EQ(filter.take(offer_of(0, 1), content(1, 0), roster(3), 3).size(), 1u);
+}
+
+// Otherwise a slow one of three would be waited for all the same.
+TEST(PayloadFilter, WaitsForNoMoreThanAQuorum) {
+  PayloadFilter filter(kPatience, 0.6, everybody);
+  EXPECT_TRUE(filter.take(offer_of(0), content(1, 0), roster(3), 1).empty());
+  EXPECT_EQ(filter.take(offer_of(1), content(1, 1), roster(3), 2).size(), 2u);
+  EXPECT_TRUE(filter.take(offer_of(0, 1), content(1, 0), roster(4), 3).empty());
+  EXPECT_TRUE(filter.take(offer_of(1, 1), content(1, 1), roster(4), 3).empty());
+  EXPECT_EQ(filter.take(offer_of(2, 1), content(1, 2), roster(4), 3).size(), 3u);
+}
+
+// Else one member could have its payloads judged before others come.
+TEST(PayloadFilter, CountsMembersNotPayloads) {
+  PayloadFilter filter(kPatience, 1, everybody);
+  membership::Offer offer = offer_of(0);
+  for (size_t i = 0; i < kMaxOffers; ++i) {
+    offer.payload.bytes[1] = static_cast<uint8_t>(i);
+    EXPECT_TRUE(filter.take(offer, content(1, static_cast<int>(i)), roster(4), 0).empty());
+  }
 }
 
 }  // namespace

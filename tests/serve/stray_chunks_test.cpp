@@ -1,9 +1,9 @@
-#include "thinwire/serve/stray_chunks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "thinwire/serve/stray_cleaner.h"
 
 namespace thinwire::serve {
 namespace {

@@ -1,7 +1,7 @@
 // Who forms sums, by measured bandwidth.
-#include "thinwire/serve/sum_choice.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/serve/sum_maker.h"
 
 namespace thinwire::serve {
 namespace {

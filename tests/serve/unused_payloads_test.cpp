@@ -1,9 +1,8 @@
-#include "thinwire/serve/unused_payloads.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/serve/unused_snapshots.h"
 
 namespace thinwire::serve {
 namespace {

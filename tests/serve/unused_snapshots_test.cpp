@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/serve/unused_payloads.h"
 
 namespace thinwire::serve {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/sync/allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include "replicas.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

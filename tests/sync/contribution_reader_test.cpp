@@ -1,6 +1,4 @@
 // What a contribution reader finds in payloads is what the strategies apply.
-#include "thinwire/sync/contribution_reader.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <utility>
 
 #include "tests/sync/replicas.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
 namespace {
@@ -97,7 +96,7 @@ TEST_P(ContributionReaderTest, FindsWhatTheMembersApply) {
   });
   ThreadPool threads(2);
   const auto reader =
-      make_contribution_reader(method::sync_spec(recipe), replicas.layout(), threads);
+      make_contribution_reader(method::sync_spec(recipe).method, replicas.layout(), threads);
   ASSERT_NE(reader, nullptr);
   for (uint64_t step = 0; step < 2; ++step) {
     const tensor::Arena& weights = replicas.shared(0);
@@ -137,7 +136,7 @@ TEST_P(ContributionReaderTest, RefusesWhatDoesNotDecode) {
   const config::Recipe recipe = this->recipe();
   const tensor::Layout layout(kTensors);
   ThreadPool threads(1);
-  const auto reader = make_contribution_reader(method::sync_spec(recipe), layout, threads);
+  const auto reader = make_contribution_reader(method::sync_spec(recipe).method, layout, threads);
   tensor::Arena out(layout);
   for (const size_t length : {size_t{0}, size_t{1}, size_t{1000}}) {
     EXPECT_FALSE(reader->read(Bytes(length), {}, 0, out)) << length;
@@ -154,7 +153,9 @@ INSTANTIATE_TEST_SUITE_P(
              1},
         Case{"distro", "k = 5\nupdate = \"sgd\"\naggregate = \"mean_of_all\"\nvalues = \"fp32\"\n",
              1.0f / 3},
-        Case{"sparseloco", "sync_every = 1\nchunk = 100\nk = 9\nouter = \"sgd\"\nouter_lr = 1\n",
+        Case{"sparseloco",
+             "sync_every = 1\nchunk = 100\nk = 9\nouter = \"sgd\"\nouter_lr = 1\n"
+             "aggregate = \"mean_of_all\"\n",
              1.0f / 3}),
     [](const auto& one) { return one.param.method; });
 
@@ -175,7 +176,7 @@ TEST(ContributionReader, RecomputesWhatAMemberSends) {
       weights);
   ThreadPool threads(1);
   const auto reader =
-      make_contribution_reader(method::sync_spec(recipe), replicas.layout(), threads);
+      make_contribution_reader(method::sync_spec(recipe).method, replicas.layout(), threads);
   ASSERT_TRUE(reader->stateless());
   ASSERT_EQ(sent.payloads.size(), static_cast<size_t>(kMembers));
   for (const auto& [name, payload] : sent.payloads) {

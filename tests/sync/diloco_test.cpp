@@ -1,12 +1,11 @@
 // What the traces of diloco_golden_test.cpp do not cover: state, threads, failures.
-#include "thinwire/sync/diloco.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/sync/hashed_run.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/codec/tile_work_device.h"
+#include "thinwire/codec/tile_work_sides.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/distro_applier.h"
@@ -33,7 +33,7 @@ inline std::vector<DeviceCase> device_cases() {
   cases[3].options.values = ValueFormat::kInt8;
   cases[3].options.feedback = true;
   cases[4].name = "mean_of_all";
-  cases[4].options.aggregate = method::DistroAggregate::kMeanOfAll;
+  cases[4].options.aggregate = method::SlotMean::kOfAll;
   cases[5].name = "subtract";
   cases[5].options.update = method::DistroUpdate::kSgd;
   cases[6].name = "untransformed";

@@ -1,4 +1,4 @@
-#include "thinwire/sync/distro.h"
+#include "thinwire/method/distro.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -12,8 +12,8 @@
 
 #include "tests/sync/hashed_run.h"
 #include "thinwire/codec/payload.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

@@ -55,6 +55,7 @@ std::vector<Trace> traces() {
           low_rank("apollo", "apollo", {"rank=3", "refresh=4"}),
           low_rank("apollo_mini", "apollo", {"rank=1", "refresh=4", "scaling=tensor", "scale=2"}),
           low_rank("fira", "fira", {"rank=3", "refresh=4"}),
+          low_rank("fira_scaled", "fira", {"rank=3", "refresh=4", "scale=0.25"}),
           low_rank("scale", "scale", {})};
 }
 

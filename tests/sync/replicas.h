@@ -11,7 +11,7 @@
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/memory/slabs.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"

@@ -1,5 +1,6 @@
 #include "thinwire/tensor/storage/arena.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,6 +37,27 @@ TEST(Layout, FindsByName) {
   const Layout layout = three_tensors();
   EXPECT_EQ(layout.find("c"), 2u);
   EXPECT_THAT([&] { layout.find("d"); }, ThrowsMessage<Error>(HasSubstr("no tensor named 'd'")));
+}
+
+// Looking through all names for each would take minutes.
+TEST(Layout, FindsEachOfManyTensors) {
+  std::vector<TensorSpec> specs;
+  for (int i = 0; i < 200'000; ++i) {
+    specs.push_back(
+        {fmt::format("model.layers.{}.self_attn.q_proj.weight", i * 7919 % 200'000), {1}});
+  }
+  const Layout layout(specs);
+  for (size_t i = 0; i < specs.size(); ++i) ASSERT_EQ(layout.index_of(specs[i].name), i);
+  EXPECT_EQ(layout.index_of("model.layers.200000.self_attn.q_proj.weight"), std::nullopt);
+  EXPECT_EQ(layout.index_of(""), std::nullopt);
+}
+
+TEST(Layout, AJoinedOneFindsTensorsOfBoth) {
+  const Layout joined = Layout::joined(three_tensors(), Layout({{"A", {3}}, {"z", {4}}}));
+  EXPECT_EQ(joined.index_of("A"), 3u);
+  EXPECT_EQ(joined.index_of("z"), 4u);
+  EXPECT_EQ(joined.index_of("a"), 0u);
+  EXPECT_EQ(joined.offset(joined.find("z")), kFrozenOffset + 16);
 }
 
 TEST(Arena, IsAlignedAndZero) {

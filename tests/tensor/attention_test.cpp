@@ -5,10 +5,10 @@
 #include <cmath>
 #include <type_traits>
 
+#include "tests/tensor/emulated_amx.h"
 #include "tests/tensor/numbers.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/kernels/reference.h"
-#include "thinwire/tensor/products/gemm_torch.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -36,13 +36,18 @@ struct Avx512Bf16 {
   static constexpr const char* kName = "bf16_avx512";
   static const Bf16Tiles* products() { return avx512_bf16_tiles(); }
 };
-struct OneDnnBf16 {
+struct AmxBf16 {
   using T = Bf16;
-  static constexpr const char* kName = "bf16_onednn";
-  static const Bf16Tiles* products() { return onednn_tiles(); }
+  static constexpr const char* kName = "bf16_amx";
+  static const Bf16Tiles* products() { return amx_bf16_tiles(); }
+};
+struct EmulatedAmxBf16 {
+  using T = Bf16;
+  static constexpr const char* kName = "bf16_emulated_amx";
+  static const Bf16Tiles* products() { return &kEmulatedAmx; }
 };
 template <typename Way>
-constexpr bool kTiled = std::is_same_v<Way, Avx512Bf16> || std::is_same_v<Way, OneDnnBf16>;
+constexpr bool kTiled = !std::is_same_v<Way, Fp32> && !std::is_same_v<Way, WidenedBf16>;
 
 template <typename Way>
 class AttentionTest : public testing::Test {
@@ -51,7 +56,7 @@ class AttentionTest : public testing::Test {
 
   void SetUp() override {
     if (kTiled<Way> && Way::products() == nullptr) {
-      GTEST_SKIP() << "no " << Way::kName << ": this processor or this build lacks its products";
+      GTEST_SKIP() << "no " << Way::kName << ": this processor lacks its products";
     }
   }
 
@@ -86,7 +91,7 @@ struct WayNames {
     return Way::kName;
   }
 };
-using Ways = testing::Types<Fp32, WidenedBf16, Avx512Bf16, OneDnnBf16>;
+using Ways = testing::Types<Fp32, WidenedBf16, Avx512Bf16, AmxBf16, EmulatedAmxBf16>;
 TYPED_TEST_SUITE(AttentionTest, Ways, WayNames);
 
 TYPED_TEST(AttentionTest, EqualsTheReference) {

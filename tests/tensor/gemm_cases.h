@@ -65,22 +65,18 @@ void expect_equal_to_reference(const Gemm<In, Out>& gemm_under_test, double boun
 }
 
 // Every way of computing bf16 products, each made the one that gemm() uses.
-inline constexpr Bf16Kernel kBf16Kernels[] = {Bf16Kernel::kAvx512, Bf16Kernel::kOneDnn,
-                                              Bf16Kernel::kWidened, Bf16Kernel::kPacked};
+inline constexpr Bf16Kernel kBf16Kernels[] = {Bf16Kernel::kAmx, Bf16Kernel::kAvx512,
+                                              Bf16Kernel::kPacked};
 
 inline const char* name_of(Bf16Kernel kernel) {
-  return kernel == Bf16Kernel::kAvx512    ? "avx512"
-         : kernel == Bf16Kernel::kOneDnn  ? "onednn"
-         : kernel == Bf16Kernel::kWidened ? "widened"
-                                          : "packed";
+  return kernel == Bf16Kernel::kAmx ? "amx" : kernel == Bf16Kernel::kAvx512 ? "avx512" : "packed";
 }
 
 class OnEachBf16Kernel : public testing::TestWithParam<Bf16Kernel> {
  protected:
   void SetUp() override {
     if (!has_bf16_kernel(GetParam())) {
-      GTEST_SKIP() << "no " << name_of(GetParam())
-                   << " bf16 products: this processor or this build lacks them";
+      GTEST_SKIP() << "no " << name_of(GetParam()) << " bf16 products: this processor lacks them";
     }
     use_bf16_kernel_for_test(GetParam());
   }

@@ -4,10 +4,10 @@
 
 #include <thread>
 
+#include "tests/tensor/emulated_amx.h"
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/targets.h"
 #include "thinwire/tensor/products/gemm_packed.h"
-#include "thinwire/tensor/products/gemm_tiled.h"
 
 namespace thinwire::tensor {
 namespace {
@@ -18,7 +18,7 @@ TEST(Gemm, Fp32EqualsTheReference) {
 
 TEST(Gemm, Fp32TilesEqualTheReference) {
   const Tiles<float>* const tiles = avx512_fp32_tiles();
-  if (tiles == nullptr) GTEST_SKIP() << "this processor lacks AVX-512 with bf16 instructions";
+  if (tiles == nullptr) GTEST_SKIP() << "this processor lacks AVX-512";
   expect_equal_to_reference<float, float>(
       [&](auto... arguments) { gemm_tiled(*tiles, arguments...); }, 1e-5);
 }
@@ -29,7 +29,7 @@ TEST(Gemm, Fp32ImplementationsAgree) {
   const auto a = random_values<float>(kM * kK, 1), b = random_values<float>(kK * kN, 2);
   const Matrix expected =
       reference::gemm(Transpose::kNo, Transpose::kYes, kM, kN, kK, widen(a), widen(b));
-  for (const auto kernel : {Fp32Kernel::kTiled, Fp32Kernel::kBlas, Fp32Kernel::kPacked}) {
+  for (const auto kernel : {Fp32Kernel::kTiled, Fp32Kernel::kPacked}) {
     if (!has_fp32_kernel(kernel)) continue;
     use_fp32_kernel_for_test(kernel);
     std::vector<float> c(kM * kN);
@@ -64,6 +64,13 @@ TEST_P(Bf16Gemm, GivesTheSameBitsAgain) {
          c.data(), kSide);
   }
   EXPECT_EQ(results[0], results[1]);
+}
+
+TEST(Gemm, EmulatedAmxEqualsTheReference) {
+  expect_equal_to_reference<Bf16, float>(
+      [](auto... arguments) { gemm_tiled(kEmulatedAmx, arguments...); }, 1e-5);
+  expect_equal_to_reference<Bf16, Bf16>(
+      [](auto... arguments) { gemm_tiled(kEmulatedAmx, arguments...); }, kOneRounding);
 }
 
 class PackedGemm : public OnEachTarget {};

@@ -11,7 +11,7 @@
 
 #include "tests/tensor/targets.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/tensor/kernels/number_formats_reference.h"
+#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/rng.h"
 
 namespace thinwire::tensor {

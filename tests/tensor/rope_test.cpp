@@ -1,5 +1,3 @@
-#include "thinwire/tensor/kernels/rope.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
+#include "thinwire/tensor/kernels/attention.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "tests/errors.h"
 #include "tests/paths.h"
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 
 namespace thinwire::tensor {
@@ -214,6 +214,30 @@ TEST(Safetensors, RefusesFilesOfOtherFormats) {
   EXPECT_THAT(header_error("[1, 2]", 0), HasSubstr("not a JSON object"));
   EXPECT_THAT(open_error(testing::TempDir()), HasSubstr("not a regular file"));
   EXPECT_THAT(open_error(temp_file("absent")), HasSubstr("cannot open"));
+}
+
+// A look-up through all names for each tensor, or of all values for each value, takes minutes here.
+TEST(Safetensors, ManyTensorsAreWrittenAndReadInATimeThatGrowsWithTheirNumber) {
+  constexpr int kTensors = 200'000;
+  std::vector<SafetensorsEntry> entries;
+  std::vector<float> values;
+  for (int i = 0; i < kTensors; ++i) {
+    entries.push_back({fmt::format("model.layers.{}.self_attn.q_proj.weight", i), {1}});
+    values.push_back(static_cast<float>(i));
+  }
+  const fs::path path = temp_file("file");
+  SafetensorsWriter writer(path, entries, DType::kF32, {{"format", "pt"}});
+  writer.write(values);
+  writer.commit();
+  const SafetensorsReader reader(path);
+  ASSERT_EQ(reader.names().size(), entries.size());
+  for (int i = 0; i < kTensors; i += 997) {
+    EXPECT_EQ(reader.names()[i], entries[i].name);
+    EXPECT_THAT(reader.read_f32(entries[i].name), ElementsAre(values[i]));
+  }
+  entries.push_back(entries[17]);
+  EXPECT_THAT(error_of([&] { SafetensorsWriter(path, entries, DType::kF32, {}); }),
+              HasSubstr("two tensors are named " + entries[17].name));
 }
 
 TEST(Safetensors, RefusesHeadersBeyondTheirBounds) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
 
 namespace thinwire::tensor {

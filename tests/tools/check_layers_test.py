@@ -55,6 +55,13 @@ class CheckLayers(ToolCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("folder stray is not in the table", done.stderr)
 
+    def test_accepts_parsers_of_json_and_toml_in_their_files_only(self):
+        self.assert_accepted("thinwire/base/json.cpp", "Json::parse(text);\n")
+        self.assert_refused("thinwire/data/a.cpp", "auto a = nlohmann::json::parse(text);\n",
+                            "only thinwire/base/json.cpp parses")
+        self.assert_refused("thinwire/data/a.cpp", "toml::parse(text);\n",
+                            "only thinwire/config/toml_document.cpp parses")
+
     def test_accepts_libtorch_in_its_files_only(self):
         include = "#include <ATen/ATen.h>\n"
         self.assert_accepted("thinwire/tensor/products/gemm_torch.cpp", include)

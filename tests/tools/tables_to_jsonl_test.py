@@ -11,7 +11,7 @@ try:
     import pyarrow
     from pyarrow import feather, ipc, parquet
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 

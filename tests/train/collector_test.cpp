@@ -114,6 +114,25 @@ TEST(Collector, TakesTheMeansOfPairsOverPairs) {
   EXPECT_TRUE(history.evals.at(0).score);
 }
 
+// A member of a run of many hosts records only itself.
+TEST(Collector, SaysOnHowManyTokensAMemberTrains) {
+  const fs::path folder = test_folder();
+  const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
+  report::Recorder recorder(recipe, folder, 0, nullptr, "over some rows");
+  Collector collector(recorder);
+  StepPart part;
+  part.members = 1;
+  testing::internal::CaptureStderr();
+  for (const int64_t step : {1, 2, 3}) {
+    part.tokens = step == 1 ? 32 : 64;
+    collector.add_step(step, 0, part);
+  }
+  collector.add_evaluation(3, "validation", 0, {1, 6, 3});
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "from step 2 on, this member trains on 64 tokens a step (before: 32)\n"
+            "step 3: validation loss 2.0000 over some rows\n");
+}
+
 TEST(Collector, LetsReplicasDifferBetweenSynchronisations) {
   StepPart part;
   part.members = 2;

@@ -19,7 +19,7 @@ try:
     import transformers
     from roberta_case import make_model, make_tokenizer, save, thinwire
 except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements-test.txt lists what this test needs)"
+    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
 else:
     ABSENT = None
 
@@ -203,11 +203,11 @@ class Labels(Case):
         scores = json.loads((self.root / "run" / "summary.json").read_text())["scores"]
         for model in ("run", "exported"):
             tasks = json.loads(self.run_thinwire("eval", self.root / model, "mrpc", "--data", data.parent, "--json",
-                                                 "--items", self.root / "items.jsonl"))["tasks"]
+                                                 "--items", self.root / f"{model}.jsonl"))["tasks"]
             self.assertEqual(tasks["mrpc"]["items"], len(self.held_out))
             for metric in ("acc", "f1"):
                 self.assertAlmostEqual(tasks["mrpc"][metric], scores[f"dev.{metric}"], places=6)
-        items = [json.loads(line) for line in (self.root / "items.jsonl").read_text().splitlines()]
+        items = [json.loads(line) for line in (self.root / "exported.jsonl").read_text().splitlines()]
         self.assertEqual([item["answer"] for item in items], [text["label"] for text in self.held_out])
         status, message = thinwire(THINWIRE, "eval", self.root / "run", "lambada", "--data", data.parent)
         self.assertNotEqual(status, 0)
@@ -237,10 +237,10 @@ class Numbers(Case):
         self.run_thinwire("export", self.root / "run", self.root / "exported")
         for folder in ("run", "exported"):
             task = json.loads(self.run_thinwire("eval", self.root / folder, "stsb", "--data", data.parent, "--json",
-                                                "--items", self.root / "items.jsonl"))["tasks"]["stsb"]
+                                                "--items", self.root / f"{folder}.jsonl"))["tasks"]["stsb"]
             self.assertAlmostEqual(task["pearson"], summary["scores"]["dev.pearson"], places=4)
             self.assertAlmostEqual(task["spearman"], spearman, delta=5e-3)
-        items = [json.loads(line) for line in (self.root / "items.jsonl").read_text().splitlines()]
+        items = [json.loads(line) for line in (self.root / "exported.jsonl").read_text().splitlines()]
         self.assertEqual([item["answer"] for item in items], [text["label"] for text in self.held_out])
         self.assertAlmostEqual(correlation([item["answer"] for item in items], [item["logits"][0] for item in items]),
                                task["pearson"], places=6)

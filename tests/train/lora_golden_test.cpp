@@ -11,7 +11,7 @@
 #include "tests/model/adapted_model.h"
 #include "tests/paths.h"
 #include "thinwire/base/json.h"
-#include "thinwire/checkpoint/adapter_weights.h"
+#include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"

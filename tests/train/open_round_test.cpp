@@ -1,10 +1,9 @@
-#include "thinwire/train/open_round.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/train/round_source.h"
 
 namespace thinwire::train {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/checkpoint/adapter_weights.h"
+#include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"

@@ -16,6 +16,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/transport/local.h"
@@ -173,7 +174,7 @@ TEST_F(SiteTest, OthersAreDoneWhenTheSiteIs) {
 TEST(CheckSite, NamesWhatCannotBeShared) {
   const auto refusal = [](std::vector<std::string> fields) {
     try {
-      check_site(recipe_with(std::move(fields)));
+      method::check_command(recipe_with(std::move(fields)), method::Command::kSite);
       return std::string();
     } catch (const UsageError& error) {
       return std::string(error.what());

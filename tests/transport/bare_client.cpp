@@ -15,7 +15,7 @@
 #include "nats_run.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/signature.h"
-#include "thinwire/transport/nats/base64url.h"
+#include "thinwire/transport/nats/nats_jwt.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -107,6 +108,35 @@ TEST_F(BlobFetches, FailOnceNobodyHasAnswered) {
   ASSERT_EQ(answers_.size(), 1u);
   EXPECT_EQ(answers_.front().error().kind, FailureKind::kDeadline);
   EXPECT_EQ(wire_.asked.size(), 2u) << "each holder is asked once";
+}
+
+// The first one waits for the time-out, and all others of these holders do not.
+TEST_F(BlobFetches, AskASilentHolderLast) {
+  get({"a", "b"});
+  const std::string silent = wire_.asked.front().holder;
+  const std::string other = other_than_first();
+  transfers_.expire(kTimeout);
+  answer_last(blob_);
+  wire_.asked.clear();
+  for (uint8_t i = 0; i < 4; ++i) {
+    const Bytes another = {i};
+    transfers_.get(1, blob_id(another), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+    EXPECT_EQ(wire_.asked.back().holder, other);
+    answer_last(another);
+  }
+  const Bytes lost = {9};
+  transfers_.get(1, blob_id(lost), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+  answer_last(fail(FailureKind::kLostPeer, "not here"));
+  EXPECT_EQ(wire_.asked.back().holder, silent) << "after all others";
+  answer_last(lost);
+  std::set<std::string> first;
+  for (uint8_t i = 0; i < 32; ++i) {
+    const Bytes another = {7, i};
+    transfers_.get(1, blob_id(another), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+    first.insert(wire_.asked.back().holder);
+    answer_last(another);
+  }
+  EXPECT_EQ(first.size(), 2u) << "it has answered";
 }
 
 class BlobStores : public testing::Test {

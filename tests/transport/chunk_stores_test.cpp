@@ -1,5 +1,3 @@
-#include "thinwire/transport/nats/chunk_stores.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -10,6 +8,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/json.h"
+#include "thinwire/transport/nats/nats_requests.h"
 
 namespace thinwire::transport {
 namespace {
@@ -74,6 +73,14 @@ TEST_F(ChunkStoresTest, AStoreThatExistsIsLeftWhereItIs) {
   answer(R"({"error":{"err_code":10058}})");
   answer(info_at("a"));
   EXPECT_THAT(*refusal_, HasSubstr("kept at the site \"a\", not at b"));
+}
+
+TEST_F(ChunkStoresTest, WhoeverMovedFromASiteThatIsDownIsToldSo) {
+  stores_.place("me", "b", placed());
+  answer(R"({"error":{"err_code":10058}})");
+  asked_.front().answer(fail(FailureKind::kDeadline, "the server did not answer in 30 s"));
+  EXPECT_THAT(*refusal_, HasSubstr("kept at another site, whose server does not answer"));
+  EXPECT_THAT(*refusal_, HasSubstr("join at b with a new run.dir"));
 }
 
 TEST_F(ChunkStoresTest, ASiteWithoutAServerIsNamed) {

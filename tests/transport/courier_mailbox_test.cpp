@@ -10,7 +10,7 @@
 #include "mailbox_world.h"
 #include "tests/file_size_limit.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/connection_notice.h"
+#include "thinwire/transport/nats/nats_answers.h"
 
 namespace thinwire::transport {
 namespace {
@@ -195,6 +195,29 @@ TEST_F(Mailbox, AFullDiskRefusesAndKeepsWhatItHas) {
   ASSERT_TRUE(put(world_, *here, large));
   EXPECT_TRUE(get(world_, *here, blob_id(large), {"here"}));
   EXPECT_EQ(append(world_, *here, "ledger", 0, "one").value_or(0), 1u);
+}
+
+TEST_F(Mailbox, SaysOnceThatItsDiskIsFullAndOnceThatItHasRoom) {
+  Mail<std::string> told;
+  MailboxOptions options = world_.options("here");
+  options.notice = [&](const std::string& sentence) { told.add(sentence); };
+  const auto here = open_mailbox_courier(options);
+  ASSERT_TRUE(here);
+  ASSERT_TRUE(put(world_, **here, random_bytes(5000, 1)));
+  {
+    const tests::FileSizeLimit full(1000);
+    for (const uint64_t seed : {2, 3}) EXPECT_FALSE(put(world_, **here, random_bytes(5000, seed)));
+    EXPECT_TRUE(put(world_, **here, random_bytes(100, 4))) << "there is room for little";
+    EXPECT_FALSE(append(world_, **here, "ledger", 0, std::string(2000, 'x')));
+    (*here)->publish("topic", Bytes(2000));  // is lost
+    settle(**here);
+  }
+  ASSERT_TRUE(put(world_, **here, random_bytes(5000, 5)));
+  ASSERT_TRUE(put(world_, **here, random_bytes(5000, 6)));
+  EXPECT_THAT(told.all(),
+              ElementsAre(testing::AllOf(HasSubstr("cannot be written to (cannot write"),
+                                         HasSubstr("File too large")),
+                          HasSubstr("can be written to again")));
 }
 
 // Files of other programs, and names that no participant writes.

@@ -1,12 +1,13 @@
 // The courier over a real nats-server.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "nats_run.h"
-#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/courier_nats.h"
+#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nats_connection.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -129,17 +130,41 @@ TEST(NatsServer, ComesBackAsItWas) {
   EXPECT_EQ(fs::status(folder.path()).permissions(), fs::perms::owner_all);
 }
 
-TEST(NatsServer, WhatItDoesNotAcceptIsAnErrorWithItsReason) {
-  const TestFolder folder;
-  const NatsSettings settings{
-      .host = "no.such.host.invalid", .folder = folder.path(), .run = "run", .streams = {}};
+std::string refusal_to_start(const NatsSettings& settings) {
   try {
     const NatsServer server(settings, {}, kNatsPatience);
-    FAIL() << "it listens at an address that does not exist";
+    return "it listens";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("nats-server ended with"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("no.such.host.invalid"));
+    return error.what();
   }
+}
+
+TEST(NatsServer, WhatItDoesNotAcceptIsAnErrorWithItsReason) {
+  const TestFolder folder;
+  const std::string why = refusal_to_start(
+      {.host = "127.0.0.1", .port = 70'000, .folder = folder.path(), .run = "run", .streams = {}});
+  EXPECT_THAT(why, testing::HasSubstr("nats-server ended with exit status 1: [FTL] "));
+  EXPECT_THAT(why, testing::HasSubstr("70000"));
+  EXPECT_THAT(why, testing::HasSubstr("; its log is " + (folder.path() / "nats.log").string()));
+}
+
+TEST(NatsServer, SaysInOneSentenceThatItCannotListen) {
+  const NatsRun run;
+  const TestFolder folder;
+  NatsSettings settings{.host = "127.0.0.1",
+                        .port = std::stoi(run.address().substr(run.address().find(':') + 1)),
+                        .folder = folder.path(),
+                        .run = "run",
+                        .streams = {}};
+  EXPECT_EQ(refusal_to_start(settings),
+            fmt::format("--listen: cannot listen at {0}: another program uses port {1}; end that "
+                        "program or give another port (0: a free one)",
+                        run.address(), settings.port));
+  write_file(folder.path() / "port", std::to_string(std::exchange(settings.port, 0)));
+  EXPECT_THAT(refusal_to_start(settings),
+              testing::HasSubstr(", at which members of this run look for it; end that program"));
+  settings = {.host = "192.0.2.1", .folder = folder.path() / "far", .run = "run", .streams = {}};
+  EXPECT_THAT(refusal_to_start(settings), testing::HasSubstr("this machine has no such address"));
 }
 
 // The pipe's writing end goes on to the server, so the pipe ends when both have ended.

@@ -9,7 +9,6 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/transport/nats/base64url.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {

@@ -9,7 +9,6 @@
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
-#include "thinwire/transport/nats/base32.h"
 
 namespace thinwire::transport {
 namespace {

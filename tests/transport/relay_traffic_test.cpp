@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "thinwire/transport/relay/chunk_cache.h"
-
 namespace thinwire::transport {
 namespace {
 

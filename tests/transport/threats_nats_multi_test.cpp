@@ -100,10 +100,12 @@ int store_with_few_files(int port_to, int told_by) {
   return put(run, *here, random_bytes(1'000'000, 1)) ? 0 : 2;
 }
 
-FailureKind refusal_of(const NatsOptions& options) {
+Failure failure_to_connect(const NatsOptions& options) {
   const auto courier = connect_nats_courier(options);
-  return courier ? FailureKind::kAborted : courier.error().kind;
+  return courier ? Failure{FailureKind::kAborted, "it connects"} : courier.error();
 }
+
+FailureKind refusal_of(const NatsOptions& options) { return failure_to_connect(options).kind; }
 
 TEST(Threats, AServerOfAnotherAuthorityIsNotBelieved) {
   NatsRun run;
@@ -142,6 +144,48 @@ TEST(Threats, NobodyIsServedWithoutTls) {
   EXPECT_THAT(answer, HasSubstr("\"tls_required\":true"));
   EXPECT_THAT(answer, testing::Not(HasSubstr("PONG")));
   EXPECT_THAT(answer, testing::Not(HasSubstr("hangs")));
+}
+
+// Each connection without TLS is a line of the server's log.
+TEST(Threats, StrangersDoNotFillTheDisk) {
+  constexpr uint64_t kLogBytes = 20'000;
+  NatsRun run({.log_bytes = kLogBytes});
+  const fs::path log = run.folder() / "nats/nats.log";
+  for (uint64_t logged = 0; logged < 10 * kLogBytes;) {
+    const uint64_t before = fs::file_size(log);
+    for (int i = 0; i < 100; ++i) {
+      const Socket socket(run.server().port());
+      socket.send("GET / HTTP/1.1\r\n\r\n");
+      (void)socket.rest();
+    }
+    logged += fs::file_size(log) - before;
+    run.server().trim_log();
+    EXPECT_LE(fs::file_size(log), kLogBytes + 1000) << "a line may be late";
+  }
+  uint64_t all = 0;
+  for (const auto& entry : fs::directory_iterator(run.folder() / "nats")) {
+    if (entry.path().filename().string().starts_with("nats.log")) all += entry.file_size();
+  }
+  EXPECT_LE(all, 2 * kLogBytes + 1000);
+  run.add("member", NatsRole::kMember);
+  EXPECT_TRUE(run.connect("member")->connected());
+}
+
+// The log is so long that nobody could read it as a whole.
+TEST(Threats, UsersAreAdmittedHoweverLongTheLogIs) {
+  NatsRun run;
+  fs::resize_file(run.folder() / "nats/nats.log", uint64_t{1} << 40);
+  run.add("member", NatsRole::kMember);
+  EXPECT_TRUE(run.connect("member")->connected());
+}
+
+TEST(Threats, WhoeverIsRefusedLearnsWhyWithoutTheLibrarysOwnWords) {
+  NatsRun run;
+  NatsOptions options = run.options("stranger");
+  EXPECT_EQ(failure_to_connect(options).message, "it does not know the key, or no longer");
+  options.target.ca_pem = make_authority({0, 4'000'000'000}).certificate;
+  EXPECT_THAT(failure_to_connect(options).message,
+              testing::MatchesRegex("its certificate is not trusted \\([a-z -]+\\)"));
 }
 
 TEST(Threats, AKeyThatTheServerDoesNotKnowIsRefused) {

@@ -3,6 +3,7 @@
 // lost peer, a missed deadline, a corrupt payload, a stale round.
 #pragma once
 
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <tl/expected.hpp>
@@ -45,5 +46,12 @@ class [[nodiscard]] Result : public tl::expected<T, Failure> {
 inline tl::unexpected<Failure> fail(FailureKind kind, std::string message) {
   return tl::unexpected<Failure>(Failure{kind, std::move(message)});
 }
+
+// The message of an exception, made readable. Our own errors are written for users; those of
+// std::filesystem ("filesystem error: cannot create directories: Not a directory [a/b]") and of the
+// allocator ("std::bad_alloc") are not.
+
+// "cannot create folder a/b: Not a directory"; "not enough memory"; otherwise what().
+std::string plain_message(const std::exception& error);
 
 }  // namespace thinwire

@@ -2,25 +2,55 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <fstream>
+#include <thread>
 #include <utility>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire {
 namespace {
 
 constexpr size_t kBufferBytes = size_t{1} << 20;
+constexpr std::string_view kPointerBegin = "version https://git-lfs.github.com/spec/";
 
 [[noreturn]] void throw_system_error(std::string_view action, const fs::path& path) {
   throw Error(fmt::format("cannot {} {}: {}", action, path.string(), std::strerror(errno)));
+}
+
+// A link to nothing gets its own message: the system says only that there is no such file.
+void refuse_dangling(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_symlink(path, ignored) || fs::exists(path, ignored)) return;
+  throw Error(fmt::format("cannot read {}: it is a link to {}, which does not exist", path.string(),
+                          fs::read_symlink(path, ignored).string()));
+}
+
+// A rename would put the file in the place of the device or pipe.
+void refuse_special(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  if (!fs::is_other(status)) return;
+  throw Error(fmt::format("cannot write {}: it is a device or a pipe; give the name of a file",
+                          path.string()));
+}
+
+void refuse_pointer(std::string_view begin, const fs::path& path) {
+  if (!begin.starts_with(kPointerBegin)) return;
+  throw Error(
+      fmt::format("cannot read {}: it is a git-lfs pointer, not the file itself; `git lfs pull` in "
+                  "its folder downloads that",
+                  path.string()));
 }
 
 void check_status(const std::error_code& status, std::string_view action, const fs::path& path) {
@@ -64,13 +94,24 @@ std::string read_text_file(const fs::path& path) {
   if (fs::is_directory(path, ignored)) {
     throw Error(fmt::format("cannot read {}: it is a folder", path.string()));
   }
+  refuse_dangling(path);
   std::ifstream in(path, std::ios::binary);
   if (!in) throw_system_error("open", path);
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  refuse_pointer(text, path);
+  return text;
 }
+
+bool file_exists(const fs::path& path) {
+  refuse_dangling(path);
+  return path_exists(path);
+}
+
+bool is_file(const fs::path& path) { return file_exists(path) && fs::is_regular_file(path); }
 
 AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  refuse_special(path_);
   if (path_.has_parent_path()) make_directories(path_.parent_path());
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) throw_system_error("create", partial_);
@@ -121,13 +162,18 @@ void sync_directory(const fs::path& path) {
 }
 
 void publish_directory(const fs::path& from, const fs::path& to) {
-  if (path_exists(to)) throw Error(fmt::format("cannot write {}: it exists already", to.string()));
+  if (path_exists(to)) {
+    throw Error(
+        fmt::format("cannot write {}: it exists already; choose another folder", to.string()));
+  }
   sync_directory(from);
   rename_path(from, to);
   sync_directory(to.has_parent_path() ? to.parent_path() : ".");
 }
 
-MappedFile::MappedFile(const fs::path& path) {
+// Delegating, so that the destructor runs if the last line throws.
+MappedFile::MappedFile(const fs::path& path) : MappedFile() {
+  refuse_dangling(path);
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw_system_error("open", path);
   struct stat status {};
@@ -140,6 +186,7 @@ MappedFile::MappedFile(const fs::path& path) {
   ::close(file);
   if (data == MAP_FAILED) throw_system_error("map", path);
   data_ = static_cast<const uint8_t*>(data);
+  refuse_pointer({reinterpret_cast<const char*>(data_), size_}, path);
 }
 
 MappedFile::~MappedFile() {
@@ -180,5 +227,29 @@ uint64_t peak_memory_bytes() {
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
+
+namespace {
+
+constexpr std::chrono::milliseconds kPollInterval(10);
+
+}  // namespace
+
+FolderLock::FolderLock(const fs::path& file, double timeout_s, const std::string& held,
+                       Inherited inherited) {
+  const int kept = inherited == Inherited::kYes ? 0 : O_CLOEXEC;
+  file_ = ::open(file.c_str(), O_RDWR | O_CREAT | kept, 0600);
+  if (file_ < 0)
+    throw Error(fmt::format("cannot create {}: {}", file.string(), std::strerror(errno)));
+  const Stopwatch watch;
+  while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
+    if (watch.seconds() > timeout_s) {
+      ::close(file_);
+      throw Error(held);
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+FolderLock::~FolderLock() { ::close(file_); }
 
 }  // namespace thinwire

@@ -15,10 +15,18 @@ namespace thinwire {
 
 namespace fs = std::filesystem;
 
+// Reading refuses, and names, what stands for a file elsewhere: a link to nothing, and a git-lfs
+// pointer, the few lines that a clone without git-lfs has in place of a large file.
 std::string read_text_file(const fs::path& path);
 
+// Whether there is a file or folder of this name; a link to nothing is refused.
+bool file_exists(const fs::path& path);
+
+// Whether there is a file of this name that is no folder; a link to nothing is refused.
+bool is_file(const fs::path& path);
+
 // A file being written under a temporary name (path + ".partial"). commit() gives it its final
-// name; destruction without commit removes it.
+// name; destruction without commit removes it. A device or a pipe of that name is refused.
 class AtomicFile {
  public:
   explicit AtomicFile(fs::path path);
@@ -54,7 +62,7 @@ void sync_directory(const fs::path& path);
 // if `to` exists.
 void publish_directory(const fs::path& from, const fs::path& to);
 
-// A file mapped read-only.
+// A file mapped read-only; stand-ins are refused as by read_text_file.
 class MappedFile {
  public:
   MappedFile() = default;
@@ -76,5 +84,25 @@ class MappedFile {
 // The current and the highest resident memory of this process, in bytes.
 uint64_t resident_memory_bytes();
 uint64_t peak_memory_bytes();
+
+// A lock that at most one process holds, and that is released when the process ends in any way.
+enum class Inherited : bool {
+  kNo,
+  kYes,  // child processes hold it, too: it is released once they have also ended
+};
+
+class FolderLock {
+ public:
+  // Waits up to `timeout_s` for another holder to release it; then throws Error with the message
+  // `held`. Also throws Error if the file cannot be created.
+  FolderLock(const fs::path& file, double timeout_s, const std::string& held,
+             Inherited inherited = Inherited::kNo);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int file_ = -1;
+};
 
 }  // namespace thinwire

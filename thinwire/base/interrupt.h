@@ -4,16 +4,23 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 #include "thinwire/base/error.h"
 
 namespace thinwire {
 
 // Thrown once work has been shut down cleanly because of a signal. The process should now end by
-// that signal.
+// that signal; a rank of an MPI job, of which a launcher would say that it crashed, with its
+// status.
 class Interrupted : public Error {
  public:
-  using Error::Error;
+  explicit Interrupted(const std::string& what, bool is_rank = false)
+      : Error(what), is_rank_(is_rank) {}
+  bool is_rank() const { return is_rank_; }
+
+ private:
+  bool is_rank_;
 };
 
 struct Interrupts {
@@ -40,8 +47,16 @@ void catch_interrupts(SecondSignal second = SecondSignal::kEnds);
 // network connections, any of which the other side may close at any time.
 void ignore_closed_pipes();
 
-// Ends the process by the first signal that was caught, so that its parent (a loop in a shell, for
-// example) notices; returns if there was none.
-void reraise_caught_signal();
+// The status that shells show for a process that the signal has ended: 130 for SIGINT, 143 for
+// SIGTERM.
+constexpr int status_of_signal(int signal) { return 128 + signal; }
+
+// Ends the process by a signal, so that its parent (a loop in a shell, for example) notices. The
+// first process of a container, which no signal of its own ends, exits with status_of_signal.
+[[noreturn]] void end_by_signal(int signal);
+
+// The first process of a container ignores every signal that it does not catch. This makes SIGINT,
+// SIGTERM and SIGHUP end it as they end any other process, until they are caught.
+void obey_signals_if_first();
 
 }  // namespace thinwire

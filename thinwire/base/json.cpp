@@ -1,5 +1,7 @@
 #include "thinwire/base/json.h"
 
+#include <fmt/format.h>
+
 #include <nlohmann/json.hpp>
 
 namespace thinwire {
@@ -7,14 +9,46 @@ namespace thinwire {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+namespace {
+
+std::string too_deep() { return fmt::format("nested more than {} levels deep", kMaxJsonDepth); }
+
+}  // namespace
+
+// Looks at brackets alone: what they enclose is for the parser to judge.
+bool is_deep_json(std::string_view text, int levels) {
+  int open = 0;
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted) {
+      if (c == '\\') ++at;
+      quoted = c != '"';
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '[' || c == '{') {
+      if (++open > levels) return true;
+    } else if (c == ']' || c == '}') {
+      --open;
+    }
+  }
+  return false;
+}
+
 template <typename Value>
 Value parse_json(std::string_view text) {
+  if (is_deep_json(text)) throw json::parse_error::create(101, 0, too_deep(), nullptr);
   return Value::parse(text);
 }
 
 template <typename Value>
 Value try_parse_json(std::string_view text) {
+  if (is_deep_json(text)) return Value(Value::value_t::discarded);
   return Value::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::string json_fault(std::string_view text, std::string_view otherwise) {
+  return is_deep_json(text) ? too_deep() : std::string(otherwise);
 }
 
 template <typename Value>

@@ -12,13 +12,24 @@
 
 namespace thinwire {
 
+// The most lists and objects within each other that are read. Copying, comparing and printing a
+// value call themselves once a level, so a hundred thousand brackets would exhaust the stack.
+inline constexpr int kMaxJsonDepth = 500;
+
+// Whether lists and objects lie more than `levels` deep within each other.
+bool is_deep_json(std::string_view text, int levels = kMaxJsonDepth);
+
 // The value of a text in UTF-8. Throws nlohmann::json::parse_error.
 template <typename Value>
 Value parse_json(std::string_view text);
 
-// The same, but a text that is not JSON gives a value that is_discarded().
+// The same, but a text that is not JSON, or too deep, gives a value that is_discarded().
 template <typename Value>
 Value try_parse_json(std::string_view text);
+
+// Why try_parse_json() gave not the value wanted, to follow "it is": "nested more than 500 levels
+// deep", or `otherwise`.
+std::string json_fault(std::string_view text, std::string_view otherwise = "not a JSON object");
 
 struct JsonStyle {
   int indent = -1;               // spaces; -1: everything in one line

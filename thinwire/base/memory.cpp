@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 
@@ -28,34 +29,25 @@ std::optional<double> value_of(const fs::path& file, std::string_view key) {
   return std::nullopt;
 }
 
-// The number in a file; nullopt if the file is missing or says "max".
-std::optional<double> number_in(const fs::path& file) {
-  std::ifstream in(file);
-  double value = 0;
-  if (in >> value) return value;
-  return std::nullopt;
-}
-
 // The files of one version of control groups.
 struct GroupFiles {
-  fs::path folder;
   const char* limit;
   const char* usage;
   const char* reclaimable;  // in memory.stat: cached files that would be evicted
 };
 
-// Lowers `memory` to what the group at `path` and those around it allow.
-void apply_groups(MachineMemory& memory, const GroupFiles& files, fs::path path) {
-  for (;; path = path.parent_path()) {
-    const fs::path group = files.folder / path.relative_path();
-    if (const auto limit = number_in(group / files.limit)) {
-      const double used = number_in(group / files.usage).value_or(0) -
-                          value_of(group / "memory.stat", files.reclaimable).value_or(0);
-      memory.total = std::min(memory.total, *limit);
-      memory.available = std::min(memory.available, std::max(0.0, *limit - std::max(0.0, used)));
-    }
-    if (path == path.parent_path()) return;
-  }
+constexpr GroupFiles kFirstVersion = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                      "total_inactive_file"};
+constexpr GroupFiles kSecondVersion = {"memory.max", "memory.current", "inactive_file"};
+
+// Lowers `memory` to what the group allows.
+void apply_group(MachineMemory& memory, const GroupFiles& files, const fs::path& group) {
+  const auto limit = number_in(group / files.limit);
+  if (!limit) return;
+  const double used = number_in(group / files.usage).value_or(0) -
+                      value_of(group / "memory.stat", files.reclaimable).value_or(0);
+  memory.total = std::min(memory.total, *limit);
+  memory.available = std::min(memory.available, std::max(0.0, *limit - std::max(0.0, used)));
 }
 
 }  // namespace
@@ -66,20 +58,9 @@ MachineMemory machine_memory(const fs::path& root) {
   memory.total =
       kKiB * (value_of(facts, "MemTotal:").value_or(0) + value_of(facts, "SwapTotal:").value_or(0));
   memory.available = kKiB * value_of(facts, "MemAvailable:").value_or(0);
-  const fs::path groups = root / "sys/fs/cgroup";
-  const GroupFiles second = {groups, "memory.max", "memory.current", "inactive_file"};
-  const GroupFiles first = {groups / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                            "total_inactive_file"};
-  std::ifstream in(root / "proc/self/cgroup");
-  for (std::string line; std::getline(in, line);) {
-    const size_t names = line.find(':');
-    const size_t path = line.find(':', names + 1);
-    if (names == std::string::npos || path == std::string::npos) continue;
-    const std::string controllers = line.substr(names + 1, path - names - 1);
-    if (controllers.empty()) apply_groups(memory, second, line.substr(path + 1));
-    if (("," + controllers + ",").find(",memory,") == std::string::npos) continue;
-    apply_groups(memory, first, line.substr(path + 1));
-  }
+  visit_groups(root, "memory", [&](GroupVersion version, const fs::path& group) {
+    apply_group(memory, version == GroupVersion::kFirst ? kFirstVersion : kSecondVersion, group);
+  });
   return memory;
 }
 

@@ -7,11 +7,18 @@
 #include <string>
 #include <utility>
 
-#include "thinwire/base/agreement.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/tensor_view.h"
 
 namespace thinwire {
+
+// Whether the replicas must agree on a piece of state.
+
+// State that can be derived from other state is not listed at all.
+enum class Agreement : uint8_t {
+  kConsensus,  // bit-identical on every replica after a synchronisation; digested, stored once
+  kLocal,      // differs between workers; stored once per worker
+};
 
 template <typename T>
 struct NamedSpan {

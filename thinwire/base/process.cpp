@@ -176,15 +176,19 @@ ProcessOutput run_process(const std::vector<std::string>& command, std::string_v
   return result;
 }
 
-bool have_program(std::string_view name) {
+std::string find_program(std::string_view name) {
+  std::error_code unknown;
+  const fs::path own = fs::read_symlink("/proc/self/exe", unknown).parent_path();
   const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
+  const std::string folders = fmt::format("{}:{}", own.string(), path == nullptr ? "" : path);
+  std::string_view rest = folders;
   while (!rest.empty()) {
     const std::string_view folder = rest.substr(0, rest.find(':'));
-    if (::access(fmt::format("{}/{}", folder, name).c_str(), X_OK) == 0) return true;
+    std::string program = fmt::format("{}/{}", folder, name);
+    if (!folder.empty() && ::access(program.c_str(), X_OK) == 0) return program;
     rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
   }
-  return false;
+  return {};
 }
 
 }  // namespace thinwire

@@ -52,7 +52,8 @@ struct ProcessOutput {
 // parent does. Throws Error as above.
 ProcessOutput run_process(const std::vector<std::string>& command, std::string_view input);
 
-// Whether PATH has an executable of this name.
-bool have_program(std::string_view name);
+// The executable of this name beside this program, as packages have it, or else the first in PATH;
+// empty if there is none.
+std::string find_program(std::string_view name);
 
 }  // namespace thinwire

@@ -1,5 +1,5 @@
 // How rotary position embeddings are extended beyond the positions they were trained on: the names
-// and factors of Hugging Face's rope_scaling, from which tensor/kernels/rope.h computes the
+// and factors of Hugging Face's rope_scaling, from which tensor/kernels/attention.h computes the
 // wavelengths.
 #pragma once
 

@@ -19,7 +19,7 @@ struct RowRange {
 struct RoundMember {
   int id = 0;
   RowRange rows;
-  float weight = 0;  // this member's share of the round's tokens; the roster's weights add up to 1
+  float weight = 0;    // this member's share of the round's rows; the roster's weights add up to 1
   uint64_t since = 0;  // first step of its current unbroken period of being active, or inactive
 
   // An inactive member takes no rows and contributes nothing, but applies what the others agree on.

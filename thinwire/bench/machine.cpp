@@ -1,13 +1,12 @@
-#include "thinwire/bench/machine.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/bench/speed.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"

@@ -17,15 +17,13 @@
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/memory.h"
-#include "thinwire/method/memory/run_memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
-#include "thinwire/train/open_round.h"
+#include "thinwire/train/round_source.h"
 #include "thinwire/transport/local.h"
 
 namespace thinwire::bench {

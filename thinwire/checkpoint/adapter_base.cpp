@@ -2,14 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/tensor/products/factors.h"
 
 namespace thinwire::checkpoint {
 namespace {
@@ -62,6 +65,29 @@ void check_adapter_base(const fs::path& folder, const AdapterBase& expected, con
       "the factors in {} belong to the weights of {} (digest {}), but {} holds others ({}): "
       "another model, or this one with factors already merged; name the original one",
       folder.string(), expected.model, to_hex(expected.digest), found.string(), to_hex(digest)));
+}
+
+void copy_common(const tensor::Arena& from, tensor::Arena& to) {
+  for (size_t i = 0; i < to.layout().size(); ++i) {
+    const std::optional<size_t> same = from.layout().index_of(to.layout().specs()[i].name);
+    if (!same) continue;
+    from.touch_tensor(*same, false);
+    to.fill_tensor(
+        i, [&](std::span<float> values) { std::ranges::copy(from.tensor(*same), values.begin()); });
+  }
+}
+
+void add_adapter(const tensor::Arena& trained, const method::AdapterSpec& adapter,
+                 tensor::Arena& weights, ThreadPool& threads) {
+  const auto scale = static_cast<float>(method::factor_scale(adapter));
+  for (size_t i = 0; i < weights.layout().size(); ++i) {
+    const method::FactorNames names = method::factor_names(weights.layout().specs()[i].name);
+    const std::optional<size_t> a = trained.layout().index_of(names.a);
+    if (!a) continue;
+    tensor::add_factors(weights.tensor(i), trained.tensor(*a),
+                        trained.tensor(trained.layout().find(names.b)), adapter.rank, scale,
+                        threads);
+  }
 }
 
 }  // namespace thinwire::checkpoint

@@ -100,7 +100,8 @@ class MetaParser {
 Json read_meta_json(const fs::path& path, const std::string& text) {
   Json json = try_parse_json<Json>(text);
   if (json.is_discarded()) {
-    throw Error(fmt::format("{} was truncated or altered: it is not JSON", path.string()));
+    throw Error(fmt::format("{} was truncated or altered: it is {}", path.string(),
+                            json_fault(text, "not JSON")));
   }
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
     throw Error(fmt::format("{} is not a Thinwire checkpoint", path.string()));

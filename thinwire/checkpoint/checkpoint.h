@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -34,6 +35,24 @@
 
 namespace thinwire::checkpoint {
 
+// The history of the loss on the validation set that a run watches (eval.watch), on which early
+// stopping and the best checkpoint are based.
+struct BestLoss {
+  int64_t step = -1;  // steps completed at the lowest loss; -1: nothing was evaluated yet
+  double loss = std::numeric_limits<double>::infinity();
+  int64_t since = 0;  // evaluations since then
+
+  void add(int64_t completed, double value) {
+    if (value < loss) {
+      *this = {completed, value, 0};
+    } else {
+      ++since;
+    }
+  }
+  // Never with patience 0.
+  bool exhausts(int64_t patience) const { return patience > 0 && since >= patience; }
+};
+
 // Raised whenever the same recipe and seed give different bits than before. A run of an earlier
 // version can be resumed, with a notice; one of a later version cannot.
 //   1  cosines and logarithms from the system's library
@@ -41,7 +60,10 @@ namespace thinwire::checkpoint {
 //      with fp32 results keep fp32 sums on processors with bf16 instructions
 //   3  DisTrO's means are sums times a reciprocal; where many slots of a tile were sent, their
 //      inverse is the fast transform on both sides
-inline constexpr int kNumericsVersion = 4;
+//   4  bases are renewed at the end of a step and orthonormalised in blocks
+//   5  APOLLO and Fira limit norms without bias correction; Fira scales only what is in the
+//   subspace
+inline constexpr int kNumericsVersion = 5;
 
 inline constexpr const char* kRecipeFile = "recipe.toml";
 

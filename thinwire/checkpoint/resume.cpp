@@ -1,11 +1,10 @@
-#include "thinwire/checkpoint/resume.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::checkpoint {
@@ -15,7 +14,7 @@ namespace {
 [[noreturn]] void refuse(const CheckpointReader& checkpoint, std::string_view difference,
                          std::string_view remedy) {
   throw UsageError(
-      fmt::format("{} belongs to another run: {}; {}, choose another run.dir (train.init = \"{}\" "
+      fmt::format("{} belongs to another run: {}; {}, choose another run.dir (train.init={} "
                   "starts from its weights), or pass --restart to start over",
                   checkpoint.folder().string(), difference, remedy, checkpoint.folder().string()));
 }
@@ -59,7 +58,14 @@ void check_data(const CheckpointReader& checkpoint, const RunSources& now,
   }
 }
 
-void check_numerics(const CheckpointReader& checkpoint, std::vector<std::string>& notices) {
+// Whether programs before this one took other steps with the recipe's optimizer, by more than
+// rounding.
+bool other_steps_before(int numerics_version, const config::Recipe& recipe) {
+  return numerics_version < 5 && (recipe.optim.method == "apollo" || recipe.optim.method == "fira");
+}
+
+void check_numerics(const CheckpointReader& checkpoint, const config::Recipe& recipe,
+                    std::vector<std::string>& notices) {
   const CheckpointMeta& meta = checkpoint.meta();
   if (meta.numerics_version > kNumericsVersion) {
     throw Error(fmt::format(
@@ -68,11 +74,16 @@ void check_numerics(const CheckpointReader& checkpoint, std::vector<std::string>
         checkpoint.folder().string(), meta.numerics_version, kNumericsVersion));
   }
   if (meta.numerics_version == kNumericsVersion) return;
-  notices.push_back(
-      fmt::format("the checkpoint is from an earlier program (numerics version {}, now {}): "
-                  "workers still agree, but from here on the last bits of results may differ from "
-                  "those of a run that the earlier program would have finished",
-                  meta.numerics_version, kNumericsVersion));
+  const bool other_steps = other_steps_before(meta.numerics_version, recipe);
+  notices.push_back(fmt::format(
+      "the checkpoint is from an earlier program (numerics version {}, now {}){}: "
+      "workers still agree, but from here on {} differ from those of a run that the "
+      "earlier program would have finished",
+      meta.numerics_version, kNumericsVersion,
+      other_steps ? fmt::format(", in which {} took other steps (docs/optimizers/{}.md)",
+                                recipe.optim.method, recipe.optim.method)
+                  : "",
+      other_steps ? "results" : "the last bits of results may"));
 }
 
 config::Recipe recipe_of(const CheckpointReader& checkpoint) {
@@ -122,7 +133,7 @@ ResumeFacts check_resume(const CheckpointReader& checkpoint, const RunSources& n
   }
   check_vocabulary(checkpoint, now);
   check_data(checkpoint, now, changes.notices);
-  check_numerics(checkpoint, changes.notices);
+  check_numerics(checkpoint, now.recipe, changes.notices);
   const auto done = static_cast<int64_t>(meta.step);
   if (done > now.recipe.train.steps) {
     throw UsageError(

@@ -4,11 +4,14 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::checkpoint {
@@ -60,5 +63,24 @@ struct RunSources {
 // training set, and the numerics version with which it begins. A resumed run keeps the identity in
 // its checkpoint.
 uint64_t new_run_id(const RunSources& sources, int numerics_version);
+
+// Resuming from a checkpoint: whether it is intact, and whether it belongs to this run.
+
+// The newest intact checkpoint older than `folder`, if there is one.
+std::optional<fs::path> newest_intact_before(const fs::path& folder);
+
+// Opens a run's newest checkpoint. If it is damaged, the Error says so, names the newest intact
+// older one, and says how to resume from it.
+std::unique_ptr<CheckpointReader> open_newest(const fs::path& folder);
+
+struct ResumeFacts {
+  std::vector<std::string> notices;  // what differs from here on, a sentence each
+  int64_t ended_at = 0;              // steps after which the run ended earlier; 0: never
+};
+
+// Throws UsageError, naming what differs and what can be done, when the checkpoint is from a run
+// with a different recipe (resume_rules.h), vocabulary or data, or from a later step than the
+// recipe has; and Error when a later program wrote it.
+ResumeFacts check_resume(const CheckpointReader& checkpoint, const RunSources& now);
 
 }  // namespace thinwire::checkpoint

@@ -2,23 +2,29 @@
 // one process trains in it at a time, and only ever one run.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "thinwire/base/file.h"
+#include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::checkpoint {
+
+// Who claims it (folder_claim.h).
+enum class Claim : uint8_t {
+  kOwn,      // the RunFolder does, for `thinwire train`
+  kCallers,  // the caller has, for as long as the RunFolder lives; it has no --restart
+};
 
 class RunFolder {
  public:
   // Opens or creates recipe.run.dir for this recipe; its contents stay unchanged until begin().
   // Throws UsageError when the folder holds a run with a different recipe (resume_rules.h; a run
-  // that has not completed a step does not count) or something that is not a run, and Error when
-  // another process trains there. restart: a run in the folder is ignored.
-  RunFolder(const config::Recipe& recipe, bool restart);
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
+  // that has not completed a step does not count), and as FolderClaim does. restart: a run in the
+  // folder is ignored.
+  RunFolder(const config::Recipe& recipe, bool restart, Claim claim = Claim::kOwn);
 
   // Call this once everything that training needs is available, so that a failed start leaves the
   // folder as it was. Writes recipe.toml, and removes what a restart or the end of a shorter run
@@ -35,15 +41,15 @@ class RunFolder {
   fs::path newest() const;
 
  private:
-  void lock();
   void check_recipe(const config::Recipe& recipe);
   // Whether the folder holds anything that another run would destroy.
   bool has_progress() const;
 
   fs::path path_;
   bool restart_;
+  bool can_restart_;  // the command can, so it is advised
   bool finished_ = false;
-  int lock_ = -1;
+  std::optional<FolderClaim> claim_;
 };
 
 }  // namespace thinwire::checkpoint

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/plain_message.h"
 
 namespace thinwire::checkpoint {
 namespace {
@@ -104,7 +103,8 @@ void remove_published(const fs::path& folder) {
 
 void require_absent(const fs::path& target) {
   if (!fs::exists(target) || (fs::is_directory(target) && fs::is_empty(target))) return;
-  throw Error(fmt::format("cannot write {}: it exists already", target.string()));
+  throw Error(
+      fmt::format("cannot write {}: it exists already; choose another folder", target.string()));
 }
 
 }  // namespace thinwire::checkpoint

@@ -18,6 +18,7 @@ void add_bench(CLI::App& app);
 void add_bench_codec(CLI::App& bench);
 void add_bench_machine(CLI::App& bench);
 void add_bench_speed(CLI::App& bench);
+void add_chat(CLI::App& app);
 void add_compare(CLI::App& app);
 void add_completion(CLI::App& app);
 void add_doctor(CLI::App& app);

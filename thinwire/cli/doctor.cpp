@@ -9,7 +9,7 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/run_access.h"
-#include "thinwire/hosts/ask_run.h"
+#include "thinwire/hosts/run_status.h"
 
 namespace thinwire::cli {
 namespace {

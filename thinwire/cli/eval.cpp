@@ -9,11 +9,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
@@ -22,11 +24,10 @@
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/data/text.h"
-#include "thinwire/eval/class_evaluation.h"
 #include "thinwire/eval/evaluate.h"
-#include "thinwire/eval/plan_evaluation.h"
 #include "thinwire/eval/task.h"
 #include "thinwire/eval/text_edits.h"
 #include "thinwire/events/progress.h"
@@ -60,6 +61,7 @@ struct TaskResult {
   std::string name;
   std::vector<eval::MetricSum> metrics;
   int64_t items = 0;
+  int64_t cut = 0;  // texts that the model could see only a part of
 };
 
 // Shows how far a task is, at most every few seconds.
@@ -117,8 +119,18 @@ Json item_json(const eval::TaskItems& task, size_t i, const std::vector<model::S
     json["log_likelihoods"].push_back(scores[choice].log_likelihood);
     json["greedy"].push_back(scores[choice].greedy);
     json["tokens"].push_back(std::ssize(prompts[choice].tokens) - prompts[choice].scored);
+    json["cut"].push_back(prompts[choice].cut);
   }
   return json;
+}
+
+// Says what the context had no room for; returns the number of texts that were cut.
+int64_t report_cut(const eval::TaskItems& task, std::span<const eval::ItemPrompts> prompts,
+                   int64_t context) {
+  const eval::CutCount cut = eval::count_cut(prompts);
+  const std::string note = eval::cut_note(task.task, cut, context);
+  if (!note.empty()) events::print_message(note);
+  return cut.texts;
 }
 
 std::string json_line(const Json& json) {
@@ -133,25 +145,31 @@ TaskResult run_task(const eval::TaskItems& task, Evaluated& model, AtomicFile* i
   for (size_t i = 0; items != nullptr && i < scores.size(); ++i) {
     items->write(json_line(item_json(task, i, scores[i], prompts[i])));
   }
-  return {task.task, eval::item_metrics(task, scores), std::ssize(task.items)};
+  return {task.task, eval::item_metrics(task, scores), std::ssize(task.items),
+          report_cut(task, prompts, model.context)};
 }
 
 TaskResult run_plans(const eval::TaskItems& task, Evaluated& model, AtomicFile* items) {
   const auto decoder = model::make_decoder(model.parts());
   TaskProgress progress(task.task);
-  const std::vector<eval::GeneratedPlan> plans =
-      eval::generate_plans(task, *model.prompter, *model.loaded.vocabulary, *decoder,
-                           [&](double fraction) { progress(fraction); });
+  const data::Vocabulary& vocabulary = *model.loaded.vocabulary;
+  const std::vector<eval::GeneratedPlan> plans = eval::generate_plans(
+      task, *model.prompter, {vocabulary, convert::end_tokens(model.loaded.origin, vocabulary)},
+      *decoder, [&](double fraction) { progress(fraction); });
   for (size_t i = 0; items != nullptr && i < plans.size(); ++i) {
     Json json = {{"task", task.task},
                  {"item", task.plans[i].number},
                  {"text", plans[i].text},
                  {eval::kPlanGraph, plans[i].score.graph},
-                 {eval::kPlanExact, plans[i].score.exact}};
+                 {eval::kPlanExact, plans[i].score.exact},
+                 {"cut", plans[i].prompt.cut}};
     if (!plans[i].score.error.empty()) json["error"] = plans[i].score.error;
     items->write(json_line(json));
   }
-  return {task.task, eval::plan_metrics(task, plans), std::ssize(plans)};
+  eval::ItemPrompts prompts;
+  for (const eval::GeneratedPlan& plan : plans) prompts.push_back(plan.prompt);
+  return {task.task, eval::plan_metrics(task, plans), std::ssize(plans),
+          report_cut(task, {&prompts, 1}, model.context - task.generation.max_tokens)};
 }
 
 // A class is a whole number.
@@ -168,16 +186,20 @@ TaskResult run_classes(const eval::TaskItems& task, Evaluated& model, AtomicFile
       model::make_model({model.loaded.model, model::Precision::kFp32, *model.loaded.layout,
                          *model.loaded.params, model.threads, 1, width});
   TaskProgress progress(task.task);
-  const std::vector<std::vector<float>> logits =
-      eval::classify(task, *model.loaded.vocabulary, longest, outputs, *encoder,
-                     [&](double fraction) { progress(fraction); });
+  const auto [logits, cut] = eval::classify(task, *model.loaded.vocabulary, longest, outputs,
+                                            *encoder, [&](double fraction) { progress(fraction); });
   for (size_t i = 0; items != nullptr && i < logits.size(); ++i) {
     items->write(json_line(Json{{"task", task.task},
                                 {"item", task.texts[i].number},
                                 {"answer", answer_of(task, i)},
                                 {"logits", logits[i]}}));
   }
-  return {task.task, eval::class_metrics(task, logits), std::ssize(logits)};
+  if (cut > 0) {
+    events::print_message(
+        fmt::format("{}: {} of {} longer than the model's {} tokens, cut off there", task.task, cut,
+                    counted(std::ssize(logits), "text"), longest));
+  }
+  return {task.task, eval::class_metrics(task, logits), std::ssize(logits), cut};
 }
 
 // Throws UsageError for a task that the model cannot do.
@@ -186,7 +208,7 @@ void check_kind(const eval::TaskItems& task, const Evaluated& model) {
   throw UsageError(fmt::format(
       "task {} {}", task.task,
       model.encodes() ? "needs a model that predicts text, and this one is an encoder"
-                      : "needs an encoder (model.architecture = roberta), which predicts classes"));
+                      : "needs an encoder (model.architecture=roberta), which predicts classes"));
 }
 
 TaskResult run_texts(const EvalArguments& arguments, Evaluated& model, AtomicFile* items) {
@@ -229,6 +251,7 @@ std::string results_json(const std::vector<TaskResult>& results) {
       if (!std::isnan(error)) task[metric.name + "_stderr"] = error;
     }
     task["items"] = result.items;
+    if (result.name != kPerplexity) task["cut"] = result.cut;
   }
   return print_json(Json{{"tasks", tasks}}, {.indent = 2}) + "\n";
 }
@@ -280,7 +303,10 @@ void run_eval(const EvalArguments& arguments) {
                                       counted(results.back().items, "item"),
                                       format_seconds(watch.seconds())));
   }
-  if (items) items->commit();
+  if (items) {
+    items->commit();
+    events::print_message(fmt::format("wrote the items to {}", arguments.items));
+  }
   fmt::print("{}", arguments.json ? results_json(results) : results_table(results));
 }
 
@@ -310,7 +336,7 @@ void add_eval(CLI::App& app) {
   command
       ->add_option("--document", arguments->document,
                    "What ends a document of a .txt file of --text")
-      ->check(one_of({"file", "line", "blank_line", "entry"}))
+      ->check(one_of({"file", "line", "blank_line", "entry", "separator"}))
       ->capture_default_str();
   add_count(*command, "--limit", arguments->limit, 1, kMaxTokens,
             "Only the first items of each task");
@@ -318,9 +344,9 @@ void add_eval(CLI::App& app) {
   command
       ->add_option(
           "--items", arguments->items,
-          "Write each item's log-likelihoods, generated text or logits into this file, one "
-          "JSON object per line")
-      ->check(refuse_empty);
+          "Write each item's log-likelihoods, generated text or logits into this new file, "
+          "one JSON object per line")
+      ->check(new_file());
   add_count(*command, "--context", arguments->context, 1, kMaxTokens,
             "Maximum number of tokens that the model sees at once (default: the sequence length of "
             "its training)");

@@ -9,7 +9,7 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/tensor_progress.h"
+#include "thinwire/cli/output.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/events/progress.h"
@@ -59,7 +59,7 @@ void add_export(CLI::App& app) {
       ->check(one_of({"fp32", "bf16"}));
   auto* adapter = command->add_flag(
       "--adapter", arguments->adapter,
-      "Write only the factors of a run with adapter.kind = lora, as a folder that PEFT loads");
+      "Write only the factors of a run with adapter.kind=lora, as a folder that PEFT loads");
   add_base(*command, arguments->base)->excludes(adapter);
   add_quiet_flag(command);
   command->callback([arguments] { run_export(*arguments); });

@@ -8,7 +8,7 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/tensor_progress.h"
+#include "thinwire/cli/output.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/events/progress.h"
 

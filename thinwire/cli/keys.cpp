@@ -10,8 +10,8 @@
 #include "thinwire/base/names.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/hosts/cluster_accounts.h"
-#include "thinwire/hosts/keys_of_run.h"
+#include "thinwire/hosts/cluster.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {
@@ -63,9 +63,8 @@ CLI::App* add_action(CLI::App& keys, const std::shared_ptr<KeysArguments>& argum
 }  // namespace
 
 void add_keys(CLI::App& app) {
-  auto* command = add_command(app, "keys",
-                              "Lists, issues and revokes the tokens and keys of a run that is "
-                              "served here; creates accounts on clusters");
+  auto* command =
+      add_command(app, "keys", "Lists, issues and revokes the keys of a run that is served here");
   command->require_subcommand(1);
   const auto arguments = std::make_shared<KeysArguments>();
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
@@ -82,7 +81,7 @@ void add_keys(CLI::App& app) {
       revoke);
   revoking
       ->add_option("id", arguments->id,
-                   "The id that `thinwire keys list` shows, or its first characters")
+                   "The id that `thinwire keys list` shows, or its first characters, at least 4")
       ->required();
   auto* account =
       add_command(*command, "account",

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/number_tokens.h"
 #include "thinwire/base/threads.h"
@@ -184,9 +185,10 @@ void add_logits(CLI::App& app) {
   command
       ->add_option(
           "--out", arguments->out,
-          "A .safetensors file for \"logits\" [tokens, vocabulary] in fp32, with the token "
+          "A new .safetensors file for \"logits\" [tokens, vocabulary] in fp32, with the token "
           "ids in its metadata (default: JSON on stdout)")
-      ->check(refuse_other_files);
+      ->check(refuse_other_files)
+      ->check(new_file());
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
   add_quiet_flag(command);
   command->callback([arguments] { run_logits(*arguments); });

@@ -1,23 +1,69 @@
 #include "thinwire/cli/options.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
 #include "thinwire/config/values.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/method/architectures/roberta.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/initial_model.h"
 
 namespace thinwire::cli {
 namespace {
 
 constexpr double kLargestExactInteger = 0x1.0p53;
+
+// What is beside it and has nearly this name; empty if there is nothing.
+std::string near_name(const fs::path& path) {
+  std::vector<std::string> beside;
+  std::error_code unreadable;
+  const fs::path folder = path.parent_path();
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, unreadable)) {
+    beside.push_back(entry.path().filename().string());
+  }
+  const std::string near = config::nearest_name(path.filename().string(), beside);
+  return near.empty() ? "" : (folder / near).string();
+}
+
+// Empty if there is something of this name.
+std::string absence(const std::string& name, std::string_view what) {
+  try {
+    if (file_exists(name)) return "";
+    const std::string near = near_name(name);
+    return fmt::format("there is no {} '{}'{}", what, name,
+                       near.empty() ? "" : fmt::format("; did you mean {}?", near));
+  } catch (const Error& error) {  // a link to nothing
+    return error.what();
+  }
+}
+
+// Why no file of this name can be written; empty if one can be, in a folder that may be yet to be
+// made.
+std::string why_not_writable(const std::string& name) {
+  std::error_code unknown;
+  if (fs::is_directory(name, unknown)) return fmt::format("'{}' is a folder, not a file", name);
+  fs::path folder = fs::absolute(name, unknown).parent_path();
+  while (!fs::exists(folder, unknown) && folder.has_relative_path()) folder = folder.parent_path();
+  if (!fs::is_directory(folder, unknown)) {
+    return fmt::format("'{}' cannot be written: {} is no folder", name, folder.string());
+  }
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return "";
+  return fmt::format("'{}' cannot be written: {}: {}", name, folder.string(),
+                     std::generic_category().message(errno));
+}
 
 std::string first_name(const std::string& names) { return names.substr(0, names.find(',')); }
 
@@ -31,6 +77,10 @@ bool holds(const Range& range, double value) {
 
 double quantity(const std::string& names, const std::string& text, const Range& range,
                 const std::string& unit) {
+  const std::string question = unit_question(text, unit, first_name(names));
+  if (!question.empty()) {
+    throw UsageError(fmt::format("{} {}: {}", first_name(names), text, question));
+  }
   double value = 0;
   try {
     value = unit.empty() ? parse_quantity(text) : parse_quantity(text, unit);
@@ -88,7 +138,9 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
     if (name.ends_with(".png") || name.ends_with(".svg")) return {};
     return fmt::format("the name must end in .png or .svg, got '{}'", name);
   };
-  return app.add_option("--plot", file, help)->check(ending);
+  return app.add_option("--plot", file, help + "; replaces a file of that name")
+      ->check(ending)
+      ->check(why_not_writable);
 }
 
 CLI::Option* add_base(CLI::App& app, std::string& folder) {
@@ -99,6 +151,51 @@ CLI::Option* add_base(CLI::App& app, std::string& folder) {
       ->check(existing_folder());
 }
 
+CLI::Option* add_recipe_file(CLI::App& app, std::string& recipe) {
+  const auto check = [](const std::string& name) -> std::string {
+    const bool field = name.find('=') != std::string::npos && !fs::exists(name);
+    return field ? fmt::format("'{}' is a field; a recipe file comes before the fields", name) : "";
+  };
+  return app.add_option("recipe", recipe, "Recipe file (TOML)")
+      ->required()
+      ->check(check)
+      ->check(existing_file());
+}
+
+CLI::Option* add_overrides(CLI::App& app, std::vector<std::string>& overrides,
+                           const std::string& help) {
+  const auto assign = [&overrides](const std::vector<std::string>& words) {
+    overrides = whole_overrides(words);
+  };
+  return app.add_option_function<std::vector<std::string>>("overrides", assign, help);
+}
+
+std::vector<std::string> whole_overrides(std::span<const std::string> words) {
+  std::vector<std::string> whole;
+  bool alone = false;  // whether the last word was a single '='
+  for (const std::string& word : words) {
+    const bool has_sign = word.find('=') != std::string::npos;
+    const bool sign =
+        !whole.empty() && whole.back().find('=') == std::string::npos && word.starts_with('=');
+    const bool value = !whole.empty() && whole.back().ends_with('=') && (alone || !has_sign);
+    if (sign || value) {
+      whole.back() += word;
+    } else {
+      whole.push_back(word);
+    }
+    alone = word == "=";
+  }
+  return whole;
+}
+
+void separate_recipe(std::string& recipe, std::vector<std::string>& overrides) {
+  const bool field = recipe.find('=') != std::string::npos ||
+                     (!overrides.empty() && overrides.front().starts_with('='));
+  if (!field) return;
+  overrides.insert(overrides.begin(), std::exchange(recipe, ""));
+  overrides = whole_overrides(overrides);
+}
+
 std::string refuse_empty(const std::string& name) {
   return name.empty() ? "the name must not be empty" : "";
 }
@@ -106,15 +203,22 @@ std::string refuse_empty(const std::string& name) {
 CLI::Validator existing_file() {
   const auto check = [](const std::string& name) -> std::string {
     if (fs::is_directory(name)) return fmt::format("'{}' is a folder, not a file", name);
-    return fs::exists(name) ? "" : fmt::format("there is no file '{}'", name);
+    return absence(name, "file");
+  };
+  return {check, "FILE"};
+}
+
+CLI::Validator new_file() {
+  const auto check = [](const std::string& name) -> std::string {
+    if (name.empty()) return "the name must not be empty";
+    if (!fs::exists(name)) return "";
+    return fmt::format("'{}' exists already and is kept; give another name", name);
   };
   return {check, "FILE"};
 }
 
 CLI::Validator existing_path() {
-  const auto check = [](const std::string& name) -> std::string {
-    return fs::exists(name) ? "" : fmt::format("there is no file or folder '{}'", name);
-  };
+  const auto check = [](const std::string& name) { return absence(name, "file or folder"); };
   return {check, "PATH"};
 }
 
@@ -122,7 +226,7 @@ CLI::Validator existing_folder() {
   const auto check = [](const std::string& name) -> std::string {
     if (fs::is_directory(name)) return "";
     if (fs::exists(name)) return fmt::format("'{}' is a file, not a folder", name);
-    return fmt::format("there is no folder '{}'", name);
+    return absence(name, "folder");
   };
   return {check, "DIR"};
 }
@@ -151,6 +255,9 @@ CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t presen
                          int64_t max, const std::string& help,
                          const std::function<void(int64_t)>& assign) {
   const auto parse = [names, min, max, assign](const std::string& text) {
+    if (const std::string question = config::thousands_question(text); !question.empty()) {
+      throw UsageError(fmt::format("{} {}: {}", first_name(names), text, question));
+    }
     const std::optional<int64_t> value = whole(text);
     if (!value || *value < min || *value > max) {
       throw UsageError(fmt::format("{} must be a whole number >= {} and <= {}, got {}",
@@ -163,6 +270,40 @@ CLI::Option* add_integer(CLI::App& app, const std::string& names, int64_t presen
       .add_option_function<std::string>(
           names, parse, shown ? fmt::format("{} (default {})", help, present) : help)
       ->type_name("COUNT");
+}
+
+namespace {
+
+// Classes and numbers of texts are learnt by an encoder, of which there is one architecture.
+void assume_encoder(config::Recipe& recipe) {
+  const bool classified = recipe.data.records == "labels" || recipe.data.records == "numbers";
+  if (classified && !recipe.given.contains("model.architecture")) {
+    recipe.model.architecture = method::kRoberta.name;
+  }
+}
+
+}  // namespace
+
+config::Recipe load_given_recipe(const std::filesystem::path& path,
+                                 std::span<const std::string> overrides) {
+  config::Recipe recipe = method::load_recipe(path, overrides);
+  for (const std::string& notice : recipe.notices) events::print_message(notice);
+  return recipe;
+}
+
+config::Recipe load_run_recipe(const std::filesystem::path& path,
+                               std::span<const std::string> overrides) {
+  config::Recipe recipe = load_given_recipe(path, overrides);
+  if (std::filesystem::exists(recipe.train.init)) {
+    train::take_initial_model(recipe);
+  } else if (!recipe.train.init.empty()) {
+    events::print_message(fmt::format(
+        "[train] init: there is no {} here, so the model is assumed to be as [model] describes it",
+        recipe.train.init));
+    assume_encoder(recipe);
+    method::check_choices(recipe);
+  }
+  return recipe;
 }
 
 }  // namespace thinwire::cli

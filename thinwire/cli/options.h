@@ -5,9 +5,13 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
+
+#include "thinwire/config/recipe.h"
 
 namespace CLI {
 class App;
@@ -57,18 +61,45 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_
                      [&value](int64_t given) { value = static_cast<T>(given); });
 }
 
-// A file to draw into; its name must end in .png or .svg.
+// A file to draw into, which replaces one of that name; its name must end in .png or .svg, and it
+// can be written.
 CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help);
 
 // --base: the folder of the model that a run's or a PEFT folder's factors belong to.
 CLI::Option* add_base(CLI::App& app, std::string& folder);
 
+// The recipe that a command needs: an existing file.
+CLI::Option* add_recipe_file(CLI::App& app, std::string& recipe);
+
+// The fields behind a recipe, "table.field=value", also with spaces around the sign.
+CLI::Option* add_overrides(CLI::App& app, std::vector<std::string>& overrides,
+                           const std::string& help = "Recipe fields, table.field=value");
+
+// Words of a shell to overrides: the words data.document, = and line are data.document=line.
+std::vector<std::string> whole_overrides(std::span<const std::string> words);
+
+// Where the recipe may be left out: if the word in its place is a field, it becomes the first
+// override, and the recipe is empty.
+void separate_recipe(std::string& recipe, std::vector<std::string>& overrides);
+
 // For CLI::Option::check: these return what is wrong with a value, or with one of several.
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();
+CLI::Validator new_file();  // one that a command writes and nothing must be lost for
 CLI::Validator existing_folder();
 CLI::Validator existing_path();
 CLI::Validator one_of(std::vector<std::string> choices);
 CLI::Validator whole_number(int64_t min, int64_t max);
+
+// The recipe given on a command line.
+
+// Calls method::load_recipe and prints a message for each of the recipe's notices.
+config::Recipe load_given_recipe(const std::filesystem::path& path,
+                                 std::span<const std::string> overrides);
+
+// The same with the model that the run would have: that of train.init, where the recipe names one
+// and it is here (else a message says that only the recipe counts).
+config::Recipe load_run_recipe(const std::filesystem::path& path,
+                               std::span<const std::string> overrides);
 
 }  // namespace thinwire::cli

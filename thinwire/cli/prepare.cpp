@@ -14,10 +14,12 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/config/check.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/initial_model.h"
 
 namespace thinwire::cli {
 namespace {
@@ -47,6 +49,7 @@ class PhaseProgress {
     for (const std::string& line : now.skipped.first) {
       if (named_.insert(line).second) events::print_message("skipped " + line);
     }
+    if (!now.note.empty() && named_.insert(now.note).second) events::print_message(now.note);
     std::vector<events::ProgressField> fields;
     if (now.skipped.count > 0) fields.push_back({"skipped", fmt::format("{}", now.skipped.count)});
     const auto seconds = static_cast<int64_t>(watch_.seconds());
@@ -107,11 +110,7 @@ config::Recipe load_data_recipe(const PrepareArguments& arguments) {
 }
 
 void run_prepare(PrepareArguments arguments) {
-  // A recipe may be left out: then all arguments are overrides.
-  if (arguments.recipe.find('=') != std::string::npos) {
-    arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
-    arguments.recipe.clear();
-  }
+  separate_recipe(arguments.recipe, arguments.overrides);
   const config::Recipe recipe = load_data_recipe(arguments);
   catch_interrupts();
   PhaseProgress progress;
@@ -121,6 +120,8 @@ void run_prepare(PrepareArguments arguments) {
                                   .cancelled = [] { return interrupts().any.load(); }});
   progress.finish();
   print_result(summary);
+  const std::string note = train::turn_end_note(recipe, *data::Vocabulary::load(summary.folder));
+  if (!note.empty()) events::print_message(note);
 }
 
 }  // namespace
@@ -130,7 +131,7 @@ void add_prepare(CLI::App& app) {
       app, "prepare", "Turns text into a vocabulary and token shards, as a recipe's [data] says");
   const auto arguments = std::make_shared<PrepareArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(*command, arguments->overrides);
   command->add_flag("--force", arguments->force,
                     "Replace data that was prepared there from different text or settings");
   add_quiet_flag(command);

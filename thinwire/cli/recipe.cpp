@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/explain.h"
-#include "thinwire/method/ignored.h"
+#include "thinwire/method/combinations.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -28,6 +28,8 @@ struct RecipeArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool explain = false;
+  bool combinations = false;
+  bool markdown = false;
 };
 
 // Explains the tables and fields that were named, or all.
@@ -39,13 +41,22 @@ void explain(const RecipeArguments& arguments) {
   }
 }
 
+// What goes with what: of the features that were named, or all.
+void print_combinations(const RecipeArguments& arguments) {
+  if (arguments.markdown) {
+    fmt::print("{}", method::combinations_page());
+    return;
+  }
+  fmt::print("{}", method::print_combinations(arguments.recipe));
+  for (const std::string& more : arguments.overrides) {
+    fmt::print("\n{}", method::print_combinations(more));
+  }
+}
+
 void print_recipe(RecipeArguments arguments) {
   if (arguments.explain) return explain(arguments);
-  // A recipe may be left out: then all arguments are overrides.
-  if (arguments.recipe.find('=') != std::string::npos) {
-    arguments.overrides.insert(arguments.overrides.begin(), std::move(arguments.recipe));
-    arguments.recipe.clear();
-  }
+  if (arguments.combinations) return print_combinations(arguments);
+  separate_recipe(arguments.recipe, arguments.overrides);
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   fmt::print("{}", config::print_recipe(recipe));
@@ -58,10 +69,18 @@ void add_recipe(CLI::App& app) {
       add_command(app, "recipe", "Prints a recipe with every field, or explains the fields");
   const auto arguments = std::make_shared<RecipeArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe file (TOML); may be left out");
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(*command, arguments->overrides);
   command->add_flag("--explain", arguments->explain,
                     "Print type, unit, default, range and meaning of every field instead, or only "
                     "of the tables and fields given: recipe --explain sync train.batch");
+  auto* combinations = command->add_flag(
+      "--combinations", arguments->combinations,
+      "Print what goes with what instead and why not, or only of the fields, tables and values "
+      "given: recipe --combinations adapter optim.state=bf16");
+  command
+      ->add_flag("--markdown", arguments->markdown,
+                 "With --combinations: print all of it as docs/combinations.md")
+      ->needs(combinations);
   command->callback([arguments] { print_recipe(*arguments); });
 }
 

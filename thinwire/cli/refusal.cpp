@@ -1,5 +1,3 @@
-#include "thinwire/cli/refusal.h"
-
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -7,7 +5,11 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/cli/program.h"
+#include "thinwire/config/check.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
 namespace {
@@ -63,9 +65,49 @@ Names names_like(const CLI::App& app, bool option) {
   return names;
 }
 
+// The value that was meant for an option that does not exist: parsing took it for an override.
+std::string stray_value(const CLI::App& command, const std::string& given) {
+  const size_t equals = given.find('=');
+  if (equals != std::string::npos) return given.substr(equals + 1);
+  for (const std::string& word : command.get_option("overrides")->results()) {
+    if (word.find('=') == std::string::npos) return word;
+  }
+  return "VALUE";
+}
+
+// The recipe fields that are meant by "--steps" or "--train.steps", as they are written behind a
+// recipe; empty if there are none or the command takes no fields.
+Names fields_like(const CLI::App& command, const std::string& word, const std::string& given) {
+  if (command.get_option_no_throw("overrides") == nullptr || !word.starts_with("--")) return {};
+  std::string name = word.substr(2);
+  std::ranges::replace(name, '-', '_');
+  Names found;
+  config::Recipe recipe = config::read_recipe({}, method::method_sections());
+  for (const auto& [table, section] : recipe.sections()) {
+    config::Fields fields;
+    section->describe(fields);
+    for (const config::Field& field : fields.all()) {
+      const std::string key = fmt::format("{}.{}", table, field.name);
+      if (name != field.name && name != key) continue;
+      found.push_back(fmt::format("{}={}", key, stray_value(command, given)));
+    }
+  }
+  return found;
+}
+
 std::string describe_unknown(const CLI::App& command, const std::string& given) {
   const std::string word = given.substr(0, given.find('='));
   const bool option = word.starts_with("-");
+  if (word == "help") {
+    return fmt::format(
+        "{}; `thinwire --help` lists the commands, `thinwire COMMAND --help` the "
+        "options of one",
+        has_no(command, "command help"));
+  }
+  if (const Names fields = fields_like(command, word, given); !fields.empty()) {
+    return fmt::format("{} {}; a recipe's field is given without dashes: {}",
+                       has_no(command, "option"), word, fmt::join(fields, " or "));
+  }
   const Names names = names_like(command, option);
   const std::string near = config::nearest_name(word, names);
   const char* what = option ? "option" : "command";
@@ -79,15 +121,33 @@ std::string describe_unknown(const CLI::App& command, const std::string& given) 
                      fmt::join(names, ", "));
 }
 
-std::string usage(const CLI::App& command) {
-  std::string text = "thinwire " + path_of(command);
-  text.pop_back();
-  for (const CLI::Option* option : command.get_options()) {
-    if (!option->get_positional()) continue;
-    const std::string word = label(*option) + (option->get_items_expected_max() > 1 ? "..." : "");
-    text += option->get_required() ? " " + word : fmt::format(" [{}]", word);
-  }
+std::string upper_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
   return text;
+}
+
+// "MODEL", "TASKS...", "--token TOKEN".
+std::string usage_of(const CLI::Option& option) {
+  const std::string name = label(option);
+  if (!option.get_positional()) return fmt::format("{} {}", name, upper_case(name.substr(2)));
+  return name + (option.get_items_expected_max() > 1 ? "..." : "");
+}
+
+// What must be given, in the order in which it was declared, then what may be given by its place.
+std::string usage(const CLI::App& command) {
+  std::string needed;
+  std::string possible;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_required()) {
+      needed += " " + usage_of(*option);
+    } else if (option->get_positional()) {
+      possible += fmt::format(" [{}]", usage_of(*option));
+    }
+  }
+  const std::string path = path_of(command);
+  return fmt::format("thinwire {}{}{}", path.substr(0, path.size() - 1), needed, possible);
 }
 
 std::string describe_together(const Names& names) {
@@ -169,12 +229,8 @@ std::string describe_values(const CLI::Option& option, const CLI::ParseError& er
 }  // namespace
 
 std::string label(const CLI::Option& option) {
-  std::string name = option.get_name();
-  if (!option.get_positional()) return name;
-  std::ranges::transform(name, name.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return name;
+  const std::string name = option.get_name();
+  return option.get_positional() ? upper_case(name) : name;
 }
 
 std::string describe_refusal(const CLI::App& app, const CLI::ParseError& error) {

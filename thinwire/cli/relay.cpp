@@ -12,7 +12,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/run_access.h"
-#include "thinwire/config/sync_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/hosts/relay_run.h"
 
 namespace thinwire::cli {
@@ -46,10 +46,9 @@ void run_relay(const RelayArguments& arguments) {
 }  // namespace
 
 void add_relay(CLI::App& app) {
-  auto* command = add_command(
-      app, "relay",
-      "Passes a run on to several machines of one site, so that each payload comes over its line "
-      "once; Ctrl-C ends it");
+  auto* command =
+      add_command(app, "relay",
+                  "Passes a run on to several machines of one site over one line; Ctrl-C ends it");
   const auto arguments = std::make_shared<RelayArguments>();
   hosts::RelayOptions& options = arguments->options;
   add_access(*command, arguments->access);

@@ -23,21 +23,18 @@ void add_access(CLI::App& command, AccessArguments& arguments) {
 
 void add_machine_arguments(CLI::App& command, MachineArguments& arguments) {
   add_access(command, arguments.access);
-  command.add_option("overrides", arguments.overrides,
-                     "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
-                     "train.threads, train.device, train.precision, "
-                     "train.offload, train.offload_dir, train.launcher, log.*, links.*");
+  add_overrides(command, arguments.overrides,
+                "This machine's own recipe fields, table.field=value: run.dir, data.dir, "
+                "train.threads, train.device, train.precision, train.offload, train.offload_dir, "
+                "train.launcher, log.*, links.*");
   add_quantity(command, "--memory", arguments.memory_bytes, kAmount, "B",
                "Maximum memory that the run may use on this machine; 0: no limit");
 }
 
 void add_wait(CLI::App& command, double& wait_s) {
-  command
-      .add_option("--wait", wait_s,
-                  "Seconds to wait for the run's server if it is down; the default is that of "
-                  "sync.timeout_s")
-      ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+  add_quantity(command, "--wait", wait_s, kDuration, "s",
+               "How long to wait for the run's server or its coordinator if it is down, e.g. "
+               "10min; the default is that of sync.timeout_s");
 }
 
 hosts::Access access_of(const AccessArguments& arguments) {

@@ -10,12 +10,12 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/live_page.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/run_result.h"
+#include "thinwire/cli/output.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/serve_run.h"
+#include "thinwire/hosts/served_run.h"
 
 namespace thinwire::cli {
 namespace {
@@ -65,7 +65,8 @@ std::optional<hosts::ClusterOptions> cluster_of(const ServeArguments& arguments)
 
 void run_serve(const ServeArguments& arguments) {
   LivePage page(arguments.page);
-  const config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
+  recipe.run.dir = hosts::served_folder(recipe);
   hosts::ServeOptions options = arguments.options;
   options.ready_file = arguments.ready_file;
   check_mailbox(arguments);
@@ -78,8 +79,9 @@ void run_serve(const ServeArguments& arguments) {
   };
   const hosts::ServeResult result = hosts::serve_run(recipe, options);
   if (result.outcome == hosts::ServeOutcome::kStopped) {
-    throw Interrupted(
-        fmt::format("stopped serving in round {}; the same command resumes it", result.round));
+    const std::string when = result.round == 0 ? "before the end of the first round"
+                                               : fmt::format("in round {}", result.round);
+    throw Interrupted(fmt::format("stopped serving {}; the same command resumes it", when));
   }
   if (result.outcome == hosts::ServeOutcome::kAlreadyFinished) {
     events::print_message(fmt::format("{} is already finished", recipe.run.dir));
@@ -94,10 +96,8 @@ void add_serve(CLI::App& app) {
       app, "serve", "Coordinates a run of many hosts; they take part with `thinwire join`");
   const auto arguments = std::make_shared<ServeArguments>();
   hosts::ServeOptions& options = arguments->options;
-  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
-      ->required()
-      ->check(existing_file());
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_recipe_file(*command, arguments->recipe);
+  add_overrides(*command, arguments->overrides);
   command->add_option("--listen", options.listen,
                       "HOST:PORT to listen on; port 0: the port this run had before, or a free one "
                       "(default 0.0.0.0:0)");

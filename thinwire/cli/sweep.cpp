@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <memory>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/interrupt.h"
-#include "thinwire/base/threads.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/sweep_folder.h"
@@ -52,8 +53,11 @@ void sweep_recipes(const SweepArguments& arguments) {
   const fs::path out =
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
-  require_sweep_folder(out);
   const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
+  require_sweep_folder(out);
+  fs::create_directories(out);
+  const FolderLock lock(out / kSweepLock, 0,
+                        fmt::format("another process is using {}", out.string()));
   for (const std::string& notice : plan.notices) events::print_message(notice);
   const int jobs =
       arguments.jobs > 0 ? arguments.jobs : std::max(1, available_cores() / plan.threads_per_run);

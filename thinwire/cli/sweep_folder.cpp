@@ -32,7 +32,9 @@ void require_sweep_folder(const fs::path& out) {
     throw UsageError(fmt::format("--out {} is a file; choose a folder", out.string()));
   }
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(out)) names.push_back(entry.path().filename());
+  for (const auto& entry : fs::directory_iterator(out)) {
+    if (entry.path().filename() != kSweepLock) names.push_back(entry.path().filename());
+  }
   if (names.empty() || std::ranges::any_of(names, is_run_log)) return;
   if (fs::exists(out / "results.md") && fs::exists(out / "results.csv")) return;
   throw UsageError(

@@ -13,7 +13,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/live_page.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/run_result.h"
+#include "thinwire/cli/output.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 
@@ -40,8 +40,10 @@ void run_train(const TrainArguments& arguments) {
   const launch::TrainResult result = launch::train(recipe, options);
   if (result.outcome == launch::Outcome::kElsewhere) return;
   if (result.outcome == launch::Outcome::kStopped) {
-    report_stop(fmt::format("stopped after step {} of {}; the same command resumes from there",
-                            result.step, recipe.train.steps),
+    const std::string where =
+        result.step == 0 ? "before the first step" : fmt::format("after step {}", result.step);
+    report_stop(fmt::format("stopped {} of {}; the same command resumes from there", where,
+                            recipe.train.steps),
                 recipe.train.launcher == "mpi");
   }
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
@@ -58,10 +60,8 @@ void add_train(CLI::App& app) {
   auto* command =
       add_command(app, "train", "Trains a model as a recipe says, or resumes where it was stopped");
   const auto arguments = std::make_shared<TrainArguments>();
-  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
-      ->required()
-      ->check(existing_file());
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_recipe_file(*command, arguments->recipe);
+  add_overrides(*command, arguments->overrides);
   command->add_flag("--restart", arguments->restart,
                     "Start over, removing what the run folder holds from an earlier run");
   add_page_option(*command, arguments->page);

@@ -8,7 +8,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/names.h"
-#include "thinwire/codec/aggregation_rules.h"
 
 namespace thinwire::codec {
 namespace {

@@ -1,5 +1,5 @@
 #include "thinwire/base/median.h"
-#include "thinwire/codec/aggregation_rules.h"
+#include "thinwire/codec/aggregation.h"
 
 namespace thinwire::codec {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "thinwire/base/median.h"
 #include "thinwire/base/simd.h"
-#include "thinwire/codec/aggregation_rules.h"
+#include "thinwire/codec/aggregation.h"
 
 namespace thinwire::codec {
 namespace {

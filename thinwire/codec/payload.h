@@ -4,11 +4,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/payload_format.h"
+#include "thinwire/base/wire.h"
+#include "thinwire/codec/aggregation.h"
+#include "thinwire/codec/sparse.h"
 
 namespace thinwire::codec {
 
@@ -32,5 +37,35 @@ void seal_payload(Bytes& payload);
 // and sender; kStaleRound for one of another run, epoch or round.
 Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
                                               const PayloadId& expected);
+
+// What a payload holds, without applying it: for the code that decides whether it may count. An
+// algorithm's reader (sync::Algorithm::payloads) uses the same codec as its strategy; here are the
+// two kinds that there are.
+struct PayloadContent {
+  Magnitude magnitude;            // of its values; finite
+  std::span<const uint8_t> body;  // the payload without its header
+  std::vector<float> direction;   // of its values (value_sketch.h); empty if all are zero
+};
+
+// Used by one thread.
+class PayloadReader {
+ public:
+  virtual ~PayloadReader() = default;
+  // A payload of an operation: `id` says where it must belong (its method is the reader's), and it
+  // may have at most `max_bytes`. Fails with kCorruptPayload or kStaleRound and the reason if a
+  // strategy could not apply it, or if a value is not finite.
+  virtual Result<PayloadContent> read(std::span<const uint8_t> payload, PayloadId id,
+                                      uint64_t max_bytes) = 0;
+  // Whether members multiply what they send by their weight in the round.
+  virtual bool weighted() const = 0;
+};
+
+// Contributions to dense sums: values and nothing else, in the format `wire`, or in `longest`, the
+// format in which the operation's size is stated. `seed`: of the sketches.
+std::unique_ptr<PayloadReader> dense_reader(WireType wire, WireType longest, uint64_t seed);
+
+// A header of this method and a sparse message of these shapes.
+std::unique_ptr<PayloadReader> sparse_reader(PayloadMethod method, ValueFormat format,
+                                             std::vector<SparseShape> shapes, uint64_t seed);
 
 }  // namespace thinwire::codec

@@ -1,23 +1,15 @@
-#include "thinwire/codec/payload_reader.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
-#include "thinwire/codec/sparse_rows.h"
 #include "thinwire/codec/value_sketch.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/allreduce.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/distro.h"
-#include "thinwire/method/sparseloco.h"
 
 namespace thinwire::codec {
 namespace {
@@ -27,7 +19,6 @@ auto refused(std::string_view why) { return fail(FailureKind::kCorruptPayload, s
 // Contributions to dense sums: values and nothing else.
 class DenseReader final : public PayloadReader {
  public:
-  // `longest`: the format in which the operation's size is stated. Both formats are read.
   DenseReader(WireType wire, WireType longest, uint64_t seed)
       : codec_(wire_codec(wire)),
         longest_(wire_codec(longest)),
@@ -131,83 +122,15 @@ class SparseReader final : public PayloadReader {
   ValueSketch sketch_;
 };
 
-using Made = std::unique_ptr<PayloadReader>;
-
-WireType wire_of_allreduce(const config::Section& section) {
-  return dynamic_cast<const method::AllReduceOptions&>(section).wire;
-}
-
-std::optional<WireType> sums_of_allreduce(const config::Section& section) {
-  return wire_of_allreduce(section);
-}
-
-std::optional<WireType> sums_of_diloco(const config::Section& section) {
-  const auto& options = dynamic_cast<const method::DilocoOptions&>(section);
-  return options.gathers() ? std::nullopt : std::optional(options.wire);
-}
-
-Made read_allreduce(const config::Section& section, const tensor::Layout&, bool lone_worker,
-                    uint64_t seed) {
-  const WireType wire = wire_of_allreduce(section);
-  return std::make_unique<DenseReader>(wire, lone_worker ? WireType::kF32 : wire, seed);
-}
-
-Made read_diloco(const config::Section& section, const tensor::Layout&, bool /*lone_worker*/,
-                 uint64_t seed) {
-  const WireType wire = dynamic_cast<const method::DilocoOptions&>(section).wire;
-  return std::make_unique<DenseReader>(wire, wire, seed);
-}
-
-Made read_distro(const config::Section& section, const tensor::Layout& layout, bool /*lone_worker*/,
-                 uint64_t seed) {
-  const auto& options = dynamic_cast<const method::DistroOptions&>(section);
-  return std::make_unique<SparseReader>(
-      PayloadMethod::kDistro, options.values,
-      shapes_of(method::plan_tiles(layout.specs(), options.tiles())), seed);
-}
-
-Made read_sparseloco(const config::Section& section, const tensor::Layout& layout,
-                     bool /*lone_worker*/, uint64_t seed) {
-  const auto& options = dynamic_cast<const method::SparseLocoOptions&>(section);
-  return std::make_unique<SparseReader>(
-      PayloadMethod::kSparseLoco, ValueFormat::kTwoBit,
-      shapes_of(method::plan_chunks(layout.specs(), options).plan), seed);
-}
-
-struct ReaderEntry {
-  std::string_view algorithm;  // method::Method::algorithm
-  Made (*make)(const config::Section& options, const tensor::Layout& layout, bool lone_worker,
-               uint64_t seed);
-  // The format of its sums; none, or null: it forms no sum of dense values that is sent.
-  std::optional<WireType> (*sums_in)(const config::Section& options);
-};
-
-constexpr ReaderEntry kReaders[] = {
-    {"allreduce", read_allreduce, sums_of_allreduce},
-    {"distro", read_distro, nullptr},
-    {"diloco", read_diloco, sums_of_diloco},
-    {"sparseloco", read_sparseloco, nullptr},
-};
-
-const ReaderEntry* entry_of(const method::AlgorithmSpec& algorithm) {
-  const auto* const found = std::ranges::find(kReaders, algorithm.name, &ReaderEntry::algorithm);
-  return found == std::end(kReaders) ? nullptr : found;
-}
-
 }  // namespace
 
-const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
-  const ReaderEntry* const entry = entry_of(algorithm);
-  if (entry == nullptr || entry->sums_in == nullptr) return nullptr;
-  const std::optional<WireType> type = entry->sums_in(algorithm.options);
-  return type ? &wire_codec(*type) : nullptr;
+std::unique_ptr<PayloadReader> dense_reader(WireType wire, WireType longest, uint64_t seed) {
+  return std::make_unique<DenseReader>(wire, longest, seed);
 }
 
-std::unique_ptr<PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
-                                                   const tensor::Layout& layout, bool lone_worker,
-                                                   uint64_t seed) {
-  const ReaderEntry* const entry = entry_of(algorithm);
-  return entry == nullptr ? nullptr : entry->make(algorithm.options, layout, lone_worker, seed);
+std::unique_ptr<PayloadReader> sparse_reader(PayloadMethod method, ValueFormat format,
+                                             std::vector<SparseShape> shapes, uint64_t seed) {
+  return std::make_unique<SparseReader>(method, format, std::move(shapes), seed);
 }
 
 }  // namespace thinwire::codec

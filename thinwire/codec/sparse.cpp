@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/codec/bits.h"
 #include "thinwire/codec/sparse_format.h"
 

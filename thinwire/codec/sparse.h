@@ -12,8 +12,9 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/payload_format.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/base/value_format.h"
+#include "thinwire/codec/aggregation.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::codec {
@@ -118,5 +119,28 @@ class SparseMessage {
 // Reads what encode_sparse wrote into `tiles`, made for the same shapes; errors as above.
 Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueFormat format,
                            std::span<const uint8_t> bytes, SparseTiles& tiles);
+
+// Sparse messages as dense rows of values, zeros included, for code that compares members
+// coordinate by coordinate (codec/aggregation.h).
+
+// Of all values of a message whose segments are decoded.
+Magnitude magnitude_of(const SparseMessage& message, std::span<const SparseShape> shapes);
+
+// One tile of several messages. One object per thread: it owns the rows.
+class SparseRows {
+ public:
+  // Before the tiles of a segment, which come in order.
+  void begin(size_t messages) { read_.assign(messages, 0); }
+  // What each message sends of tile `tile` of the segment's tensor, as shape.slots values. All
+  // messages are decoded. Valid until the next call.
+  std::span<const float* const> expand(std::span<const SparseMessage> messages, size_t segment,
+                                       const SparseShape& shape, int64_t tile);
+
+ private:
+  std::vector<int64_t> read_;    // by message: entries of the segment used so far
+  std::vector<float> received_;  // of one message and tile
+  std::vector<float> rows_;
+  std::vector<const float*> places_;
+};
 
 }  // namespace thinwire::codec

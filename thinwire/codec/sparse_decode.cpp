@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/bits.h"
 #include "thinwire/codec/sparse.h"

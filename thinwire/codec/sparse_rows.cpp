@@ -1,6 +1,6 @@
-#include "thinwire/codec/sparse_rows.h"
-
 #include <algorithm>
+
+#include "thinwire/codec/sparse.h"
 
 namespace thinwire::codec {
 

@@ -2,8 +2,7 @@
 
 #include <optional>
 
-#include "thinwire/codec/tile_work_device.h"
-#include "thinwire/codec/tile_work_vector.h"
+#include "thinwire/codec/tile_work_sides.h"
 
 namespace thinwire::codec {
 namespace {

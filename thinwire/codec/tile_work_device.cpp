@@ -1,11 +1,10 @@
-#include "thinwire/codec/tile_work_device.h"
-
 #include <algorithm>
 #include <cassert>
 #include <functional>
 #include <ranges>
 
-#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/codec/tile_work_sides.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::codec {
@@ -168,7 +167,7 @@ void DeviceTileWork::step(std::span<const SparseMessage> messages, const TileSte
                                       step.update,
                                       step.shrink[tensor],
                                       step.learning_rate,
-                                      options_.aggregate == method::DistroAggregate::kMeanOfSenders,
+                                      options_.aggregate == method::SlotMean::kOfSenders,
                                       shape.kept,
                                       static_cast<int64_t>(messages.size()),
                                       tiles_.plan().tiles,

@@ -1,8 +1,7 @@
-#include "thinwire/codec/tile_work_vector.h"
-
 #include <algorithm>
 
 #include "thinwire/base/simd.h"
+#include "thinwire/codec/tile_work_sides.h"
 
 namespace thinwire::codec {
 namespace {
@@ -182,7 +181,7 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
     __builtin_prefetch(sent.slots(first + 2 * shape.kept));
     memory.means.add(sent.slots(first), memory.received.data(), count, places);
   }
-  const bool of_senders = options_.aggregate == method::DistroAggregate::kMeanOfSenders;
+  const bool of_senders = options_.aggregate == method::SlotMean::kOfSenders;
   const uint32_t by = of_senders ? 0 : static_cast<uint32_t>(messages.size());
   if (dense) {
     memory.means.take_all(shape.slots, by, memory.values.data());
@@ -209,7 +208,7 @@ VectorTileWork::Aggregate VectorTileWork::aggregate_tile(size_t segment, int64_t
   const auto slots = static_cast<size_t>(shape.slots);
   memory.aggregate.resize(slots);
   aggregation.combine({memory.rows.expand(messages, segment, shape, tile), slots,
-                       options_.aggregate == method::DistroAggregate::kMeanOfSenders},
+                       options_.aggregate == method::SlotMean::kOfSenders},
                       memory.aggregate.data());
   size_t count = 0;
   for (size_t slot = 0; slot < slots; ++slot) {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <utility>
 
-#include "thinwire/codec/aggregation_rules.h"
+#include "thinwire/codec/aggregation.h"
 
 namespace thinwire::codec {
 namespace {

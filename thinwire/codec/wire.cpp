@@ -4,9 +4,8 @@
 
 #include <cstring>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/simd.h"
-#include "thinwire/codec/wire_blocks.h"
 
 namespace thinwire::codec {
 namespace {

@@ -1,13 +1,12 @@
-#include "thinwire/codec/wire_blocks.h"
-
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/base/wire.h"
+#include "thinwire/codec/wire.h"
 
 // Loops are elementwise, on integer bits where possible, and sums write out their lanes, so every
 // instruction set gives the same bits. Values that share a byte are far apart in the block, so that

@@ -1,11 +1,10 @@
-#include "thinwire/config/absence.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/sections.h"
 
 namespace thinwire::config {
 namespace {

@@ -32,4 +32,15 @@ std::vector<FieldChange> field_changes(const Recipe& before, const Recipe& now) 
   return changes;
 }
 
+std::string printed_value(Recipe recipe, std::string_view field) {
+  for (const auto& [table, section] : recipe.sections()) {
+    Fields fields;
+    section->describe(fields);
+    for (const Field& one : fields.all()) {
+      if (key_of(table, one) == field) return print_value(one);
+    }
+  }
+  return {};
+}
+
 }  // namespace thinwire::config

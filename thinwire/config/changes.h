@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/config/fields.h"
@@ -16,6 +17,9 @@ namespace thinwire::config {
 using FieldPair =
     std::function<void(const std::string& name, const Field& one, const Field& other)>;
 void visit_fields(Recipe& one, Recipe& other, const FieldPair& visit);
+
+// The value of a field, "table.field", as a recipe file writes it; empty if there is no such field.
+std::string printed_value(Recipe recipe, std::string_view field);
 
 // A field whose value differs; values are as a recipe file writes them.
 struct FieldChange {

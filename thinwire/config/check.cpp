@@ -1,13 +1,16 @@
 // Contradictions between the fields of a recipe.
+#include "thinwire/config/check.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/config/absence.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/config/sections.h"
 
 namespace thinwire::config {
 namespace {
@@ -93,6 +96,14 @@ void check_absent(const SyncSection& sync, int64_t workers) {
 }
 
 void check_links(const LinksSection& links, const std::string& launcher) {
+  const bool simulated =
+      links.step_s > 0 || std::ranges::any_of(links.members, [](const std::string& member) {
+        return member.find(".step_s=") != std::string::npos;
+      });
+  require(!simulated || launcher == "threads",
+          "[links] step_s needs [train] launcher = \"threads\", got \"{}\": the virtual clocks of "
+          "all workers must be in one process; the run's bits are the same there",
+          launcher);
   require(
       !links.paced || launcher == "mpi",
       "[links] paced = true needs [train] launcher = \"mpi\", got \"{}\": threads of one process "
@@ -147,6 +158,35 @@ void check_recipe(const Recipe& recipe) {
   check_tasks(recipe);
   check_eval(recipe.eval, recipe.checkpoint);
   check_schedule(recipe.schedule, recipe.train.steps);
+}
+
+namespace {
+
+std::string without_values(std::string_view message) {
+  std::string text;
+  bool quoted = false;
+  for (const char character : message) {
+    if (character == '"') quoted = !quoted;
+    if (!quoted && (character < '0' || character > '9')) text += character;
+  }
+  return text;
+}
+
+}  // namespace
+
+StringList blamed_overrides(StringList overrides, const Complaint& complaint) {
+  const std::string contradiction = without_values(complaint(overrides));
+  for (size_t i = 0; i < overrides.size();) {
+    StringList others = overrides;
+    others.erase(others.begin() + static_cast<ptrdiff_t>(i));
+    if (without_values(complaint(others)) == contradiction) {
+      overrides = std::move(others);
+      i = 0;  // an earlier one may have been needed only beside it
+    } else {
+      ++i;
+    }
+  }
+  return overrides;
 }
 
 }  // namespace thinwire::config

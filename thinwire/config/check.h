@@ -1,8 +1,16 @@
-// Reading a recipe with an additional check, for contradictions that only higher layers can see.
+// Reading a recipe with an additional check, for contradictions that only higher layers can see;
+// which overrides cause one; and explanations of fields.
 #pragma once
 
 #include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "thinwire/config/fields.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/renamed.h"
 
@@ -23,5 +31,36 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further, const Renames& renames);
+
+// A recipe with these overrides of the defaults, without a look at contradictions.
+Recipe read_recipe(std::span<const std::string> overrides, const MethodSections& methods);
+
+// Which of many overrides cause a contradiction.
+
+// What is wrong with a recipe under these overrides; empty if nothing is.
+using Complaint = std::function<std::string(std::span<const std::string> overrides)>;
+
+// A smallest set of overrides, in their order, that still causes the contradiction seen under all
+// of them: leaving out any one of the set removes it. Empty if the contradiction exists without
+// overrides. Two contradictions are the same if their messages differ only in numbers and in texts
+// in double quotes.
+StringList blamed_overrides(StringList overrides, const Complaint& complaint);
+
+// Explanations of recipe fields.
+
+// Meanings of field values that the field's description does not know: value and sentence, by
+// "table.field".
+using Choices = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;
+
+// Type, unit, default, range and sentence of the fields that `what` names: a table ("sync"), a
+// field ("sync.method", "workers"), or all (empty). Throws UsageError that says what may have been
+// meant.
+std::string explain_recipe(const MethodSections& methods, const Choices& choices,
+                           std::string_view what);
+
+// A text in lines of at most `columns` columns, unless a word is longer: the first begins with
+// `first`, the others with `more`. Each ends in a newline.
+std::string wrapped(std::string_view text, std::string_view first, std::string_view more,
+                    size_t columns);
 
 }  // namespace thinwire::config

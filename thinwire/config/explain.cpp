@@ -1,10 +1,9 @@
-#include "thinwire/config/explain.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/check.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
 
@@ -14,13 +13,7 @@ namespace {
 constexpr size_t kWrapColumns = 88;
 
 void append_wrapped(std::string& out, std::string_view indent, std::string_view text) {
-  while (!text.empty()) {
-    size_t end = text.size();
-    if (end > kWrapColumns) end = text.rfind(' ', kWrapColumns);
-    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
-    fmt::format_to(std::back_inserter(out), "{}{}\n", indent, text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
+  out += wrapped(text, indent, indent, indent.size() + kWrapColumns);
 }
 
 void append_field(std::string& out, const Field& field) {
@@ -113,6 +106,21 @@ std::string explain_recipe(const MethodSections& methods, const Choices& choices
 
 std::string explain_recipe(const MethodSections& methods) {
   return explain_recipe(methods, {}, {});
+}
+
+std::string wrapped(std::string_view text, std::string_view first, std::string_view more,
+                    size_t columns) {
+  std::string out;
+  while (!text.empty()) {
+    const std::string_view indent = out.empty() ? first : more;
+    const size_t room = columns - std::min(columns, indent.size());
+    size_t end = text.size();
+    if (end > room) end = text.rfind(' ', room);
+    if (end == std::string_view::npos) end = std::min(text.find(' '), text.size());
+    fmt::format_to(std::back_inserter(out), "{}{}\n", indent, text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return out;
 }
 
 }  // namespace thinwire::config

@@ -1,7 +1,5 @@
-// Reads a recipe: TOML and overrides to values, values to fields. The only file here that uses
-// toml++.
+// Reads a recipe: TOML and overrides to values, values to fields.
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <optional>
@@ -10,11 +8,11 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/config/blame.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/table_list.h"
+#include "thinwire/config/toml_document.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {
@@ -188,21 +186,13 @@ void read_when(Recipe& recipe, const Renames& renames, const toml::table& docume
   }
 }
 
-toml::table parse_document(std::string_view text, std::string_view origin) {
-  try {
-    return toml::parse(text);
-  } catch (const toml::parse_error& error) {
-    throw UsageError(fmt::format("{}: {}", place_of(origin, error.source()), error.description()));
-  }
-}
-
 // The text as one TOML value, if it is one.
 std::optional<Value> parse_value(std::string_view text) {
   try {
-    const toml::table document = toml::parse(fmt::format("value = {}\n", text));
+    const toml::table document = parse_toml(fmt::format("value = {}\n", text), "");
     if (document.size() != 1) return std::nullopt;
     return value_of(*document.get("value"));
-  } catch (const toml::parse_error&) {
+  } catch (const UsageError&) {
     return std::nullopt;
   }
 }
@@ -232,8 +222,20 @@ Value override_value(const Field& field, std::string_view text) {
   const bool takes_list = std::holds_alternative<StringList*>(field.target);
   if (takes_list && !bracketed) return split_list(text);
   if (takes_text && !quoted) return bare_text(text);
+  if (std::holds_alternative<int64_t*>(field.target)) {
+    const std::string question = thousands_question(text);
+    if (!question.empty()) throw UsageError(question);
+  }
   const std::optional<Value> value = parse_value(text);
   return value ? *value : bare_text(text);
+}
+
+// Without spaces at both ends, which a value keeps that consists of them or is in quotes.
+std::string_view without_margin(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t";
+  const size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == std::string_view::npos) return text;
+  return text.substr(begin, text.find_last_not_of(kSpaces) + 1 - begin);
 }
 
 void apply_override(const std::vector<Table>& tables, NamesRead& names, std::string_view text) {
@@ -242,8 +244,9 @@ void apply_override(const std::vector<Table>& tables, NamesRead& names, std::str
   if (equals == std::string_view::npos || dot == std::string_view::npos) {
     throw UsageError("an override is written table.field=value, for example train.steps=100");
   }
-  set_field(tables, names, text.substr(0, equals),
-            [&](const Field& field) { return override_value(field, text.substr(equals + 1)); });
+  const std::string_view value = without_margin(text.substr(equals + 1));
+  set_field(tables, names, without_margin(text.substr(0, equals)),
+            [&](const Field& field) { return override_value(field, value); });
 }
 
 void apply_overrides(const std::vector<Table>& tables, NamesRead names,
@@ -323,12 +326,37 @@ struct Reader {
   }
 };
 
+bool is_text_to_train_on(std::string_view file) {
+  for (const std::string_view packed : {".gz", ".zst"}) {
+    if (file.ends_with(packed)) file.remove_suffix(packed.size());
+  }
+  return file.ends_with(".txt") || file.ends_with(".jsonl");
+}
+
+// Newcomers give the text that they want to train on in place of a recipe.
+toml::table parse_recipe_file(std::string_view text, std::string_view origin) {
+  try {
+    return parse_toml(text, origin);
+  } catch (const UsageError& error) {
+    if (origin.ends_with(".toml")) throw;
+    if (is_text_to_train_on(origin)) {
+      throw UsageError(
+          fmt::format("{}; a recipe is one, and names the text to train on: data.text = [\"{}\"]",
+                      error.what(), origin));
+    }
+    throw UsageError(fmt::format(
+        "{}; a recipe is one, in which a field stands in its table, as in:\n[train]\nsteps = 2000",
+        error.what()));
+  }
+}
+
 }  // namespace
 
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods,
                     const Check& further, const Renames& renames) {
-  return Reader{parse_document(toml, origin), origin, methods, further, renames}.checked(overrides);
+  return Reader{parse_recipe_file(toml, origin), origin, methods, further, renames}.checked(
+      overrides);
 }
 
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
@@ -340,6 +368,10 @@ Recipe parse_recipe(std::string_view toml, std::string_view origin,
 Recipe parse_recipe(std::string_view toml, std::string_view origin,
                     std::span<const std::string> overrides, const MethodSections& methods) {
   return parse_recipe(toml, origin, overrides, methods, {});
+}
+
+Recipe read_recipe(std::span<const std::string> overrides, const MethodSections& methods) {
+  return Reader{{}, "command line", methods, {}, recipe_renames()}.read(overrides);
 }
 
 std::vector<std::unique_ptr<Section>> load_table_list(const std::filesystem::path& file,
@@ -354,7 +386,7 @@ std::vector<std::unique_ptr<Section>> parse_table_list(std::string_view toml,
                                                        const std::string& origin,
                                                        const std::string& name,
                                                        const Section& prototype) {
-  const toml::table document = parse_document(toml, origin);
+  const toml::table document = parse_toml(toml, origin);
   std::vector<std::unique_ptr<Section>> sections;
   for (const auto& [key, node] : document) {
     at_place(place_of(origin, key.source()), [&, &found = key, &value = node] {

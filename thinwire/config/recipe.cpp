@@ -78,7 +78,7 @@ const Section& Recipe::section(const std::string& table) const {
 Recipe load_recipe(const std::filesystem::path& path, std::span<const std::string> overrides,
                    const MethodSections& methods, const Check& further) {
   if (path.empty()) return parse_recipe("", "command line", overrides, methods, further);
-  if (!fs::exists(path)) {
+  if (!file_exists(path)) {
     throw UsageError(fmt::format("there is no recipe file {}", path.string()));
   }
   return parse_recipe(read_text_file(path), path.string(), overrides, methods, further);

@@ -14,16 +14,8 @@
 #include <vector>
 
 #include "thinwire/base/number_format.h"
-#include "thinwire/config/adapter_section.h"
-#include "thinwire/config/data_section.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/config/links_section.h"
-#include "thinwire/config/model_section.h"
-#include "thinwire/config/preference_section.h"
-#include "thinwire/config/record_choices.h"
-#include "thinwire/config/schedule_section.h"
-#include "thinwire/config/sync_section.h"
-#include "thinwire/config/update_choices.h"
+#include "thinwire/config/sections.h"
 
 namespace thinwire::config {
 
@@ -87,7 +79,7 @@ struct CheckpointSection final : SectionOf<CheckpointSection> {
 };
 
 struct LogSection final : SectionOf<LogSection> {
-  int64_t every = 1;  // steps between progress lines in plain output
+  int64_t every = 0;  // steps between progress lines in plain output; 0: by time
   bool tensorboard = true;
   void describe(Fields& fields) override;
 };

@@ -7,7 +7,8 @@ namespace thinwire::config {
 void RunSection::describe(Fields& fields) {
   fields.text("name", name, "Name of the run; it also names the run folder when dir is not set.");
   fields.text("dir", dir,
-              "Folder for the run's log, checkpoints and summary; empty means runs/<name>.");
+              "Folder for the run's log, checkpoints and summary; empty means runs/<name>, and "
+              "runs/<name>-served where thinwire serve serves it.");
   fields.integer("seed", seed, "", 0, kNoLimit,
                  "Seed of all random numbers: the same recipe and seed give the same weights.");
 }
@@ -52,9 +53,10 @@ void DataSection::describe(Fields& fields) {
       "text; "
       "empty means the one that comes with data.vocabulary_model.");
   fields.choice(
-      "document", document, {"blank_line", "entry", "line", "file"},
+      "document", document, {"blank_line", "entry", "line", "file", "separator"},
       "What ends a document in a .txt file: a blank line, a blank line before a line that "
-      "is not indented, the end of a line, or the end of the file.");
+      "is not indented, the end of a line, the end of the file, or a line that is <|endoftext|>, "
+      "<|end_of_text|>, <|eot|>, </s> or <eos>.");
   fields.choice(
       "invalid_utf8", invalid_utf8, {"error", "replace"},
       "What to do with bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.");
@@ -255,8 +257,10 @@ void SyncSection::describe(Fields& fields) {
               "Workers that are inactive for some rounds, as \"MEMBER=FIRST-LAST\", with rounds of "
               "sync_every steps counted from 1, e.g. \"2=3-5\".");
   fields.number_above("timeout_s", timeout_s, "s", 0, 1e6,
-                      "How long a worker waits for the others before the step fails; all other "
-                      "time limits derive from it.");
+                      "How much longer than the others a worker may take: then the step fails, or "
+                      "a round of many hosts closes without it. All other time limits derive from "
+                      "it (docs/hosts.md), so less finds out sooner who is gone, and more lets "
+                      "thinner lines take part.");
   fields.number_above(
       "quorum", quorum, "", 0.5, 1,
       "With `thinwire serve`: the share of a round's rows with which it closes without members "
@@ -307,8 +311,9 @@ void CheckpointSection::describe(Fields& fields) {
 }
 
 void LogSection::describe(Fields& fields) {
-  fields.integer("every", every, "steps", 1, 1'000'000'000,
-                 "Steps between progress lines when the output is not a terminal.");
+  fields.integer("every", every, "steps", 0, 1'000'000'000,
+                 "Steps between progress lines when the output is not a terminal; 0 means a line "
+                 "every ten seconds.");
   fields.flag("tensorboard", tensorboard, "Whether to write TensorBoard files as well.");
 }
 

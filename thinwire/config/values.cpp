@@ -119,11 +119,8 @@ struct Assign {
   // For a text that begins like a number, such as "10MB", the message lists the valid forms.
   [[noreturn]] void refuse_quantity(std::string_view must_be, const std::string& text) const {
     if (text.find_first_of("0123456789") != 0) refuse_type(must_be);
-    const std::string forms =
-        field.unit.empty() ? "1e7 or 10M" : fmt::format("1e7, 10M or \"10M {}\"", field.unit);
     refuse(field, table, must_be,
-           fmt::format("the text {}; numbers are written like {} (suffixes {})", print_string(text),
-                       forms, suffixes_of(field.unit)));
+           fmt::format("the text {}; {}", print_string(text), written_forms(field.unit)));
   }
 
   const std::string& allowed_text() const {
@@ -138,10 +135,26 @@ struct Assign {
     return text;
   }
 
+  // Asks what a value with two meanings means; `shown` is the value as in TOML.
+  void require_one_meaning(std::string_view text, std::string_view shown) const {
+    const std::string question = unit_question(text, field.unit, field.name);
+    if (question.empty()) return;
+    throw UsageError(fmt::format("[{}] {} = {}: {}", table, field.name, shown, question));
+  }
+
+  double bare(double number) const {
+    const std::string text = fmt::format("{}", number);
+    require_one_meaning(text, text);
+    return number;
+  }
+
   double quantity(std::string_view must_be) const {
-    if (const auto* integer = std::get_if<int64_t>(&value)) return static_cast<double>(*integer);
-    if (const auto* number = std::get_if<double>(&value)) return *number;
+    if (const auto* integer = std::get_if<int64_t>(&value)) {
+      return bare(static_cast<double>(*integer));
+    }
+    if (const auto* number = std::get_if<double>(&value)) return bare(*number);
     if (const auto* text = std::get_if<std::string>(&value)) {
+      require_one_meaning(*text, print_string(*text));
       try {
         return field.unit.empty() ? parse_quantity(*text) : parse_quantity(*text, field.unit);
       } catch (const UsageError&) {
@@ -177,19 +190,30 @@ struct NameType {
   std::string operator()(const NamedTarget&) const { return "text"; }
 };
 
-// Levenshtein distance: insertions, deletions and replacements of one character.
+// Edits of one character each: insertions, deletions, replacements and swaps of neighbours.
 size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before_last;
+  std::vector<size_t> last;
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
   for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
+    before_last = std::exchange(last, row);
+    row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
+      row[j + 1] = std::min({last[j] + (a[i] == b[j] ? 0 : 1), row[j] + 1, last[j + 1] + 1});
+      const bool swapped = i > 0 && j > 0 && a[i] == b[j - 1] && a[i - 1] == b[j];
+      if (swapped) row[j + 1] = std::min(row[j + 1], before_last[j - 1] + 1);
     }
   }
   return row.back();
+}
+
+// One edit in three characters is a misspelling; a beginning of some length is an abbreviation.
+constexpr size_t kLettersPerEdit = 3;
+
+size_t spelling_distance(std::string_view name, std::string_view known) {
+  const bool begins = name.size() >= kLettersPerEdit && known.starts_with(name);
+  return begins ? 1 : edit_distance(name, known);
 }
 
 }  // namespace
@@ -214,7 +238,29 @@ std::string print_string(std::string_view text) {
   return out + '"';
 }
 
-std::string print_value(const Field& field) { return std::visit(Print(), field.target); }
+std::string thousands_question(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789";
+  const size_t point = text.find('.');
+  const std::string_view front = text.substr(0, point);
+  const std::string_view back = text.substr(front.size()).substr(0, 4);
+  const bool is_one = point != std::string_view::npos && !front.empty() && front.size() <= 3 &&
+                      front.front() != '0' && text.size() == point + 4 &&
+                      front.find_first_not_of(kDigits) == std::string_view::npos &&
+                      back.find_first_not_of(kDigits, 1) == std::string_view::npos;
+  if (!is_one) return {};
+  return fmt::format("is it {}{} or {}? Write a whole number without a point", front,
+                     back.substr(1), back == ".000" ? front : text);
+}
+
+std::string print_value(const Field& field) {
+  const auto* const* number = std::get_if<double*>(&field.target);
+  // A number that would be asked about is printed with its unit.
+  if (number != nullptr &&
+      !unit_question(fmt::format("{}", **number), field.unit, field.name).empty()) {
+    return print_string(fmt::format("{} {}", **number, field.unit));
+  }
+  return std::visit(Print(), field.target);
+}
 
 std::string plain_value(const Field& field) {
   if (const auto* const* text = std::get_if<std::string*>(&field.target)) return **text;
@@ -242,9 +288,9 @@ bool in_range(const Field& field, double value) {
 
 std::string nearest_name(std::string_view name, std::span<const std::string> known) {
   std::string best;
-  size_t best_distance = 2 + name.size() / 3;
+  size_t best_distance = std::max<size_t>(1, name.size() / kLettersPerEdit) + 1;
   for (const std::string& candidate : known) {
-    const size_t distance = edit_distance(name, candidate);
+    const size_t distance = spelling_distance(name, candidate);
     if (distance < best_distance) {
       best = candidate;
       best_distance = distance;

@@ -24,6 +24,10 @@ using Value = std::variant<bool, int64_t, double, std::string, StringList, Unusa
 // of range or an unknown choice; the field is then unchanged.
 void assign(const Field& field, std::string_view table, const Value& value);
 
+// What to ask about a whole number with a point where many countries separate thousands: "is it
+// 1000 or 1? …" of "1.000"; empty for other texts.
+std::string thousands_question(std::string_view text);
+
 // The field's current value as TOML.
 std::string print_value(const Field& field);
 // Like print_value, but with texts unquoted, as people write them on the command line.

@@ -1,15 +1,14 @@
-#include "thinwire/convert/adapted.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
-#include "thinwire/checkpoint/adapter_weights.h"
+#include "thinwire/convert/peft.h"
 #include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {

@@ -13,13 +13,12 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
+#include "thinwire/convert/hf_architectures.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_folder.h"
-#include "thinwire/convert/hf_roberta.h"
 #include "thinwire/convert/hf_tokenizer.h"
-#include "thinwire/convert/hf_tokenizer_json.h"
 #include "thinwire/convert/peft.h"
-#include "thinwire/data/tokenizer/vocab_and_merges.h"
+#include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
@@ -30,16 +29,7 @@ namespace {
 constexpr const char* kConfigFile = "config.json";
 
 std::unique_ptr<data::Vocabulary> load_hf_vocabulary(const fs::path& dir, int64_t rows) {
-  std::unique_ptr<data::Vocabulary> vocabulary;
-  for (const char* name :
-       {kTokenizerModel, data::kSentencePieceFile, data::kByteFile, kTokenizerJson}) {
-    if (vocabulary == nullptr && fs::exists(dir / name)) {
-      vocabulary = data::Vocabulary::load_file(dir / name);
-    }
-  }
-  if (vocabulary == nullptr && data::has_vocab_and_merges(dir)) {
-    vocabulary = data::Vocabulary::load_file(dir / data::kVocabFile);
-  }
+  std::unique_ptr<data::Vocabulary> vocabulary = data::Vocabulary::find_in(dir);
   if (vocabulary != nullptr && vocabulary->size() > rows) {
     throw Error(fmt::format(
         "{} has {} pieces, but vocab_size in {} is {}: it is the tokenizer of another model; "
@@ -94,12 +84,15 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
                   print_json(print_tokenizer_config(*vocabulary, loaded.sequence, loaded.begin),
                              {.indent = 2}) +
                       "\n");
-  if (vocabulary->size() == loaded.model.vocab) return {};
-  return {
-      fmt::format("{} has {} pieces and the model's embedding {} rows: the last {} are assumed to "
-                  "be padding, which no text uses.",
-                  vocabulary->file().string(), vocabulary->size(), loaded.model.vocab,
-                  loaded.model.vocab - vocabulary->size())};
+  Notes notes = tokenizer_notes(loaded.origin, *vocabulary);
+  if (vocabulary->size() < loaded.model.vocab) {
+    notes.push_back(fmt::format(
+        "{} has {} pieces and the model's embedding {} rows: the last {} are assumed to be "
+        "padding, which no text uses.",
+        vocabulary->file().string(), vocabulary->size(), loaded.model.vocab,
+        loaded.model.vocab - vocabulary->size()));
+  }
+  return notes;
 }
 
 // A recipe with defaults for everything but the model, so that the folder can be read like any
@@ -158,14 +151,14 @@ void draw_head(LoadedModel& loaded, const checkpoint::TensorFiles& files) {
 
 }  // namespace
 
-bool is_hf_folder(const fs::path& folder) { return fs::is_regular_file(folder / kConfigFile); }
+bool is_hf_folder(const fs::path& folder) { return is_file(folder / kConfigFile); }
 
 config::Recipe describe_hf(const fs::path& hf_dir) { return imported_recipe(read_config(hf_dir)); }
 
 LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& progress,
                     int64_t labels, tensor::Arena* into) {
   HfConfig config = read_config(hf_dir);
-  const HfWeights weights(hf_dir);
+  HfWeights weights(hf_dir);
   const bool draws = draws_head(hf_dir, config.model, weights, labels);
   const checkpoint::TensorFiles files = weights.select(config.model);
   LoadedModel loaded;
@@ -182,7 +175,7 @@ LoadedModel load_hf(const fs::path& hf_dir, const checkpoint::TensorProgress& pr
   loaded.digest = checkpoint::read_weights(files, params, progress);
   require_finite(hf_dir, params);
   if (loaded.vocabulary != nullptr) {
-    loaded.begin = read_begin_token(hf_dir, *loaded.vocabulary, config.bos);
+    loaded.begin = origin_begin_token(loaded.origin, *loaded.vocabulary);
   }
   return loaded;
 }

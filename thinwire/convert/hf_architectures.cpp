@@ -10,10 +10,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/convert/hf_llama.h"
-#include "thinwire/convert/hf_mistral.h"
-#include "thinwire/convert/hf_olmo2.h"
-#include "thinwire/convert/hf_qwen.h"
-#include "thinwire/convert/hf_roberta.h"
 
 namespace thinwire::convert {
 namespace {

@@ -120,7 +120,7 @@ HfConfig read_hf_config(const fs::path& path) {
 HfConfig parse_hf_config(const std::string& text, const fs::path& path) {
   const HfJson json = try_parse_json<HfJson>(text);
   if (!json.is_object()) {
-    throw Error(fmt::format("cannot import {}: it is not a JSON object", path.string()));
+    throw Error(fmt::format("cannot import {}: it is {}", path.string(), json_fault(text)));
   }
   const HfFields fields(path, json);
   const HfArchitecture& architecture = hf_architecture_of(fields);

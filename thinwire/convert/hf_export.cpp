@@ -6,17 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
+#include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_config.h"
+#include "thinwire/convert/hf_llama.h"
 #include "thinwire/convert/hf_origin.h"
-#include "thinwire/convert/hf_qwen.h"
 #include "thinwire/convert/hf_tokenizer.h"
-#include "thinwire/convert/hf_tokenizer_json.h"
 
 namespace thinwire::convert {
 namespace {
@@ -31,11 +30,6 @@ constexpr std::array kUntouched = {
 SpecialTokens special_tokens(const data::Vocabulary* vocabulary, int32_t begin) {
   if (vocabulary == nullptr) return {};
   return {begin >= 0 ? begin : vocabulary->bos(), vocabulary->eos()};
-}
-
-bool names(const HfJson& ids, int32_t id) {
-  if (ids.is_array()) return std::ranges::find(ids, HfJson(id)) != ids.end();
-  return ids == id;
 }
 
 // How a model is exported, compared with how it was imported.
@@ -65,26 +59,29 @@ class Description {
     keep_type(origin, before, now);
     if (loaded_.vocabulary == nullptr) return merged(before, now);
     // Ids that do not match the vocabulary were wrong in the first place.
-    if (!names(origin.value("bos_token_id", HfJson()), tokens_before.bos)) {
-      before.erase("bos_token_id");
-    }
-    if (!names(origin.value("eos_token_id", HfJson()), tokens_before.eos)) {
+    if (origin.value("bos_token_id", HfJson()) != tokens_before.bos) before.erase("bos_token_id");
+    if (!names_ends(origin.value("eos_token_id", HfJson()), *loaded_.vocabulary)) {
       before.erase("eos_token_id");
     }
     return merged(before, now);
   }
 
   std::string generation(const HfJson& config) const {
-    const SpecialTokens now = special_tokens(loaded_.vocabulary.get(), loaded_.begin);
+    const data::Vocabulary* vocabulary = loaded_.vocabulary.get();
+    HfJson now = print_generation_config(special_tokens(vocabulary, loaded_.begin));
     const auto origin = loaded_.origin.find(kGenerationFile);
-    if (origin != loaded_.origin.end()) {
-      const SpecialTokens before = special_tokens(loaded_.vocabulary.get(), begin_before_);
-      return merge_json(origin->second, print_generation_config(before),
-                        print_generation_config(now));
+    if (origin == loaded_.origin.end()) {
+      for (auto& [name, id] : now.items()) id = config.value(name, HfJson());
+      if (vocabulary != nullptr)
+        now["eos_token_id"] = eos_for_generation(loaded_.origin, *vocabulary);
+      return print_json(now, {.indent = 2}) + "\n";
     }
-    HfJson json = print_generation_config(now);
-    for (auto& [name, id] : json.items()) id = config.value(name, HfJson());
-    return print_json(json, {.indent = 2}) + "\n";
+    HfJson before = print_generation_config(special_tokens(vocabulary, begin_before_));
+    if (vocabulary != nullptr) {
+      before.erase("eos_token_id");
+      now["eos_token_id"] = eos_for_generation(loaded_.origin, *vocabulary);
+    }
+    return merge_json(origin->second, before, now);
   }
 
   TokenizerUse use_before() const { return {begin_before_, before_.sequence}; }
@@ -205,6 +202,10 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<D
     }
   }
   Notes notes = write_vocabulary(dir, loaded, description);
+  if (loaded.vocabulary != nullptr) {
+    std::string note = turn_end_note(loaded.origin, *loaded.vocabulary);
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
   if (is_misread_by_transformers(config, dir / kTokenizerJson)) {
     notes.emplace_back(
         "transformers 5 lets AutoTokenizer split the text of every Qwen2 model as Qwen's own "

@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/convert/hf_roberta.h"
+#include "thinwire/convert/hf_architectures.h"
 #include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::convert {
@@ -21,7 +21,12 @@ constexpr const char* kIndexFile = "model.safetensors.index.json";
 constexpr std::string_view kRotaryBuffer = ".rotary_emb.inv_freq";
 
 Json read_weight_map(const fs::path& path) {
-  const Json json = try_parse_json<Json>(read_text_file(path));
+  const std::string text = read_text_file(path);
+  const Json json = try_parse_json<Json>(text);
+  if (json.is_discarded()) {
+    throw Error(
+        fmt::format("cannot read {}: it is {}", path.string(), json_fault(text, "not JSON")));
+  }
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) {
     throw Error(fmt::format("{} is not an index of safetensors files: it has no object weight_map",
                             path.string()));
@@ -39,12 +44,16 @@ std::string shard_name(const fs::path& index, const std::string& tensor, const J
   return name;
 }
 
+// Of an encoder: its classifier.
+bool is_of_head(const TensorSpec& tensor) { return tensor.layer == kNoLayer; }
+
+}  // namespace
+
 bool equal_bytes(const TensorView& a, const TensorView& b) {
   return a.dtype == b.dtype && a.shape == b.shape &&
          (a.bytes() == 0 || std::memcmp(a.data, b.data, static_cast<size_t>(a.bytes())) == 0);
 }
 
-// The name of the tensor with this role in a model with an untied head; empty if there is none.
 std::string name_of(TensorRole role, method::ModelSpec model) {
   model.tied = false;
   for (const TensorSpec& tensor : method::tensors_of(model)) {
@@ -53,16 +62,11 @@ std::string name_of(TensorRole role, method::ModelSpec model) {
   return {};
 }
 
-// Of an encoder: its classifier.
-bool is_of_head(const TensorSpec& tensor) { return tensor.layer == kNoLayer; }
-
-}  // namespace
-
 HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
-  if (fs::exists(folder_ / kSingleFile)) {
+  if (file_exists(folder_ / kSingleFile)) {
     shards_.emplace(kSingleFile, folder_ / kSingleFile);
     files_ = checkpoint::tensors_of(shards_.at(kSingleFile));
-  } else if (fs::exists(folder_ / kIndexFile)) {
+  } else if (file_exists(folder_ / kIndexFile)) {
     open_shards(folder_ / kIndexFile);
   } else {
     throw Error(fmt::format("{} has neither {} nor {}; other weight formats cannot be imported",
@@ -75,7 +79,7 @@ void HfWeights::open_shards(const fs::path& index) {
   const Json weight_map = read_weight_map(index);
   for (const auto& [tensor, file] : weight_map.items()) {
     const std::string name = shard_name(index, tensor, file);
-    if (!fs::exists(folder_ / name)) {
+    if (!file_exists(folder_ / name)) {
       throw Error(fmt::format("{} is missing; {} lists it", (folder_ / name).string(), kIndexFile));
     }
     const auto shard = shards_.try_emplace(name, folder_ / name).first;
@@ -106,7 +110,23 @@ checkpoint::TensorFiles HfWeights::select_encoder(const method::ModelSpec& model
   return selected;
 }
 
-checkpoint::TensorFiles HfWeights::select(const method::ModelSpec& model) const {
+// Files that were written without the second of two tied tensors may lack the embedding.
+void HfWeights::take_head_for_embedding(const method::ModelSpec& model) {
+  const std::string head = name_of(TensorRole::kHead, model);
+  const std::string embedding = name_of(TensorRole::kEmbedding, model);
+  const auto found = files_.find(head);
+  if (!model.tied || found == files_.end() || files_.contains(embedding)) return;
+  for (auto& [file, shard] : shards_) {
+    if (&shard != found->second) continue;
+    shard.rename(head, embedding);
+    files_.emplace(embedding, &shard);
+    files_.erase(head);
+    return;
+  }
+}
+
+checkpoint::TensorFiles HfWeights::select(const method::ModelSpec& model) {
+  take_head_for_embedding(model);
   checkpoint::TensorFiles selected = files_;
   std::erase_if(selected, [](const auto& file) { return file.first.ends_with(kRotaryBuffer); });
   if (method::find_architecture(model.architecture).encodes) {

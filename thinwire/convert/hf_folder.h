@@ -9,6 +9,11 @@
 
 namespace thinwire::convert {
 
+bool equal_bytes(const TensorView& a, const TensorView& b);
+
+// The name of the tensor with this role in a model with an untied head; empty if there is none.
+std::string name_of(TensorRole role, method::ModelSpec model);
+
 class HfWeights {
  public:
   // Throws Error that names the file when weights are absent, not safetensors, or not where the
@@ -17,9 +22,9 @@ class HfWeights {
 
   // Throws Error unless the tensors are exactly those of the model. Two kinds do not count as
   // extra: rotary frequencies, which old checkpoints store although they follow from the
-  // configuration, and the head of a tied model if it equals the embedding. An encoder may have
-  // other heads, which are left out, or none (has_head).
-  checkpoint::TensorFiles select(const method::ModelSpec& model) const;
+  // configuration, and the head of a tied model if it equals the embedding, or stands for it where
+  // that is absent. An encoder may have other heads, which are left out, or none (has_head).
+  checkpoint::TensorFiles select(const method::ModelSpec& model);
   // Whether there is a tensor of the head of this encoder.
   bool has_head(const method::ModelSpec& model) const;
 
@@ -27,6 +32,7 @@ class HfWeights {
   void open_shards(const fs::path& index);
   // Names the tensors of an encoder without a head as those of one with a head are named.
   void add_encoder_prefix();
+  void take_head_for_embedding(const method::ModelSpec& model);
   checkpoint::TensorFiles select_encoder(const method::ModelSpec& model,
                                          checkpoint::TensorFiles selected) const;
 

@@ -4,8 +4,11 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <string>
 
+#include "thinwire/base/rope.h"
 #include "thinwire/convert/hf_architectures.h"
+#include "thinwire/convert/hf_fields.h"
 #include "thinwire/method/architectures/llama.h"
 
 namespace thinwire::convert {
@@ -37,5 +40,34 @@ void print_layer_windows(const method::ModelSpec& model, HfJson& json);
 
 // Prints the same fields.
 HfJson print_llama_fields(const HfArchitecture& form, const HfConfig& config, const char* dtype);
+
+// The rotary positions of a Hugging Face config.json: rope_theta with rope_scaling (transformers
+// 4.x), or both in rope_parameters (5.x).
+
+// positions: max_position_embeddings, the context before scaling where the file names no other.
+// Throws Error naming the file and the field for a scaling that Thinwire does not compute, for
+// values that make no sense, and if both places contradict each other.
+RopeSpec read_rope(const HfFields& config, int64_t positions);
+
+// Adds the fields of both versions.
+void print_rope(const RopeSpec& rope, HfJson& json);
+
+// config.json of Hugging Face's MistralForCausalLM (Jiang et al. 2023, arXiv 2310.06825): a Llama
+// whose attention may see a sliding window only.
+extern const HfArchitecture kHfMistral;
+
+// config.json of Hugging Face's Olmo2ForCausalLM (OLMo Team 2024, arXiv 2501.00656): a Llama that
+// normalizes the outputs of its branches instead of their inputs, and all queries and keys of a
+// token together.
+extern const HfArchitecture kHfOlmo2;
+
+// config.json of Hugging Face's Qwen2ForCausalLM (Qwen Team 2024, arXiv 2407.10671), a Llama with
+// biases on queries, keys and values, and Qwen3ForCausalLM (2025, arXiv 2505.09388), a Llama that
+// normalizes the queries and keys of each head.
+extern const HfArchitecture kHfQwen2, kHfQwen3;
+
+// Whether a tokenizer.json normalizes and splits text as Qwen's own does. transformers 5 lets every
+// tokenizer of a Qwen2 model do so, whatever its file says.
+bool splits_as_qwen(const std::string& tokenizer_json);
 
 }  // namespace thinwire::convert

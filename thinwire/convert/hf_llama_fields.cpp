@@ -10,7 +10,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_llama.h"
-#include "thinwire/convert/hf_rope.h"
 
 namespace thinwire::convert {
 namespace {

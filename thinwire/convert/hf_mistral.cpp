@@ -1,4 +1,3 @@
-#include "thinwire/convert/hf_mistral.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,3 @@
-#include "thinwire/convert/hf_olmo2.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "thinwire/base/base64.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -28,7 +30,11 @@ constexpr std::array kKept = {"config.json",
                               "LICENSE.txt",
                               "NOTICE"};
 
+// The only kept file that is no text; print_origin writes it in base64.
+constexpr const char* kPieces = "tokenizer.model";
+
 bool is_kept(const std::string& name) {
+  if (name == kPieces) return true;
   for (const char* kept : kKept) {
     if (name == kept) return true;
   }
@@ -36,7 +42,7 @@ bool is_kept(const std::string& name) {
 }
 
 std::string read_if_there(const fs::path& file) {
-  return fs::is_regular_file(file) ? read_text_file(file) : std::string();
+  return is_file(file) ? read_text_file(file) : std::string();
 }
 
 }  // namespace
@@ -48,6 +54,9 @@ HfOrigin read_origin(const fs::path& hf_dir) {
     if (text.empty() || data::valid_utf8_prefix(text) != text.size()) continue;
     origin.emplace(name, std::move(text));
   }
+  if (std::string pieces = read_if_there(hf_dir / kPieces); !pieces.empty()) {
+    origin.emplace(kPieces, std::move(pieces));
+  }
   return origin;
 }
 
@@ -57,19 +66,30 @@ HfOrigin load_origin(const fs::path& checkpoint) {
   if (text.empty()) return {};
   const HfJson json = try_parse_json<HfJson>(text);
   HfOrigin origin;
-  if (!json.is_object()) throw Error(fmt::format("{} is damaged: not an object", path.string()));
+  if (!json.is_object()) {
+    throw Error(fmt::format("{} is damaged: it is {}", path.string(), json_fault(text)));
+  }
   for (const auto& [name, content] : json.items()) {
     if (!is_kept(name) || !content.is_string()) {
       throw Error(
           fmt::format("{} is damaged: {} is not a file that it holds", path.string(), name));
     }
-    origin.emplace(name, content.get<std::string>());
+    std::optional<std::string> held = content.get<std::string>();
+    if (name == kPieces) held = decode_base64(*held);
+    if (!held) {
+      throw Error(fmt::format("{} is damaged: {} is not in base64", path.string(), name));
+    }
+    origin.emplace(name, std::move(*held));
   }
   return origin;
 }
 
 std::string print_origin(const HfOrigin& origin) {
-  return print_json(HfJson(origin), {.indent = 1}) + "\n";
+  HfJson json(origin);
+  if (const auto pieces = json.find(kPieces); pieces != json.end()) {
+    *pieces = encode_base64(pieces->get<std::string>());
+  }
+  return print_json(json, {.indent = 1}) + "\n";
 }
 
 HfOrigin origin_of(const fs::path& source) {
@@ -79,11 +99,6 @@ HfOrigin origin_of(const fs::path& source) {
   }
   if (is_peft_folder(source)) return origin_of(peft_base(source, {}));
   return is_hf_folder(source) ? read_origin(source) : HfOrigin();
-}
-
-std::string origin_text_of(const fs::path& source) {
-  const HfOrigin origin = origin_of(source);
-  return origin.empty() ? std::string() : print_origin(origin);
 }
 
 std::string merge_json(const std::string& origin, const HfJson& before, const HfJson& now) {

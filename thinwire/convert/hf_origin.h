@@ -13,10 +13,13 @@
 
 namespace thinwire::convert {
 
-// The file that holds them in a checkpoint: a JSON object of texts by file name.
+// The file that holds them in a checkpoint: a JSON object of texts by file name; tokenizer.model is
+// in base64.
 inline constexpr const char* kOriginFile = "hugging_face.json";
 
-using HfOrigin = std::map<std::string, std::string>;  // texts by file name; empty: no folder
+// Contents by file name. Without config.json the model is from no such folder, but its run may have
+// a chat template.
+using HfOrigin = std::map<std::string, std::string>;
 
 // Reads the files to keep from a Hugging Face folder. Skips empty files and invalid UTF-8.
 HfOrigin read_origin(const fs::path& hf_dir);
@@ -27,9 +30,6 @@ std::string print_origin(const HfOrigin& origin);
 
 // The files kept of the model in `source`, which is anything that load_model accepts.
 HfOrigin origin_of(const fs::path& source);
-// The content of kOriginFile for the checkpoints of a run that starts from the model in `source`,
-// which is anything that load_model accepts. Empty if the model is not from a Hugging Face folder.
-std::string origin_text_of(const fs::path& source);
 
 // The exported text of config.json or generation_config.json. `origin` is the imported file's text.
 // `before` and `now` are the printed descriptions of the model as imported and as it is now. Fields

@@ -1,4 +1,3 @@
-#include "thinwire/convert/hf_qwen.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

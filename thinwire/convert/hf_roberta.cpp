@@ -1,5 +1,3 @@
-#include "thinwire/convert/hf_roberta.h"
-
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -7,6 +5,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
+#include "thinwire/convert/hf_architectures.h"
 #include "thinwire/convert/hf_llama.h"
 #include "thinwire/method/architectures/roberta.h"
 

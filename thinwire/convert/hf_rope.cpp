@@ -1,5 +1,3 @@
-#include "thinwire/convert/hf_rope.h"
-
 #include <fmt/ranges.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "thinwire/base/names.h"
+#include "thinwire/convert/hf_llama.h"
 
 namespace thinwire::convert {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/convert/hf_tokenizer_json.h"
+#include "thinwire/data/sentencepiece_model.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 
 namespace thinwire::convert {
@@ -19,7 +19,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr const char* kSpecialTokensMap = "special_tokens_map.json";
-constexpr const char* kAddedTokens = "added_tokens.json";
 
 std::string text_of(const HfOrigin& origin, const char* name) {
   const auto found = origin.find(name);
@@ -30,7 +29,7 @@ HfJson parse_object(const std::string& text, const fs::path& path) {
   if (text.empty()) return HfJson::object();
   HfJson json = try_parse_json<HfJson>(text);
   if (!json.is_object()) {
-    throw Error(fmt::format("cannot import {}: it is not a JSON object", path.string()));
+    throw Error(fmt::format("cannot import {}: it is {}", path.string(), json_fault(text)));
   }
   return json;
 }
@@ -55,8 +54,6 @@ std::string bos_name(const HfJson& config) {
 int32_t begin_token(const fs::path& path, const std::string& text,
                     const data::Vocabulary& vocabulary, std::optional<int64_t> bos_token_id) {
   const HfJson config = parse_object(text, path);
-  const bool own = vocabulary.stored_name() == std::string(data::kTokenizerFile);
-  if (own && config.value("add_bos_token", HfJson()).is_null()) return vocabulary.begin();
   if (!adds_bos(path, config)) return -1;
   const int32_t named = vocabulary.find(bos_name(config));
   if (named >= 0) return named;
@@ -64,44 +61,80 @@ int32_t begin_token(const fs::path& path, const std::string& text,
   return known ? static_cast<int32_t>(*bos_token_id) : vocabulary.bos();
 }
 
+bool is_tokenizer_json(const data::Vocabulary& vocabulary) {
+  return vocabulary.stored_name() == std::string(data::kTokenizerFile);
+}
+
+std::string shown(const data::Vocabulary& vocabulary, int32_t token) {
+  return token < 0 ? "nothing" : vocabulary.name(token);
+}
+
+// Whether the tokenizer's class is one that transformers 4 and 5 build anew, partly without looking
+// into tokenizer.json.
+bool is_llama_class(const HfJson& config) {
+  const HfJson kind = config.value("tokenizer_class", HfJson());
+  return kind == "LlamaTokenizer" || kind == "LlamaTokenizerFast";
+}
+
+// Where transformers 4 and 5 begin texts differently.
+std::string begin_note(const HfJson& config, const HfOrigin& origin,
+                       const data::Vocabulary& vocabulary) {
+  const HfJson adds = config.value("add_bos_token", HfJson());
+  const int32_t begin = origin_begin_token(origin, vocabulary);
+  if (!origin.contains(kTokenizerJson)) {
+    if (is_tokenizer_json(vocabulary) || begin < 0 || !adds.is_null()) return {};
+    return fmt::format(
+        "{} does not say add_bos_token: {} stands before texts here, as in transformers 4; "
+        "transformers 5 puts nothing there.",
+        kTokenizerConfigFile, shown(vocabulary, begin));
+  }
+  if (!is_llama_class(config) || !is_tokenizer_json(vocabulary)) return {};
+  const int32_t by_flag =
+      begin_token(kTokenizerConfigFile, text_of(origin, kTokenizerConfigFile), vocabulary, {});
+  if (by_flag == begin) return {};
+  return fmt::format(
+      "{} puts {} before texts, {} has {}, which means {}: here, as in transformers 5, the former "
+      "counts; transformers 4 follows the latter.",
+      kTokenizerJson, shown(vocabulary, begin), kTokenizerConfigFile,
+      adds.is_null() ? "no add_bos_token" : "add_bos_token = " + print_json(adds),
+      shown(vocabulary, by_flag));
+}
+
+// Where transformers 5 does not read tokenizer.json as it is.
+std::string rebuilding_note(const HfJson& config, const HfOrigin& origin,
+                            const data::Vocabulary& vocabulary) {
+  if (!is_llama_class(config) || !is_tokenizer_json(vocabulary)) return {};
+  const Json json = try_parse_json<Json>(text_of(origin, kTokenizerJson));
+  const Json normalizer = json.is_object() ? json.value("normalizer", Json()) : Json();
+  if (print_json(normalizer).find("\"Prepend\"") == std::string::npos) return {};
+  return fmt::format(
+      "transformers 5 replaces the normalizer of {} by one of its class {}, and may give text "
+      "behind special tokens other tokens; here, as in transformers 4, the file counts.",
+      kTokenizerJson, config["tokenizer_class"].get<std::string>());
+}
+
 HfJson name_or_null(const data::Vocabulary& vocabulary, int32_t token) {
   return token < 0 ? HfJson() : HfJson(vocabulary.name(token));
 }
 
-// Tokens that a folder with a tokenizer.model adds to the model's pieces, as tokenizer.json lists
-// them.
-HfJson tokens_beside(const HfOrigin& origin, int32_t pieces) {
-  HfJson tokens = HfJson::array();
-  const auto add = [&](int64_t id, const std::string& content, const HfJson& described) {
-    const auto same = [&](const HfJson& token) { return token["id"] == id; };
-    if (id < pieces || std::ranges::any_of(tokens, same)) return;
-    HfJson token = {{"id", id}, {"content", content}};
-    for (const char* flag : {"single_word", "lstrip", "rstrip", "normalized"}) {
-      token[flag] = described.value(flag, false);
-    }
-    token["special"] = described.value("special", true);
-    tokens.push_back(std::move(token));
-  };
-  const HfJson config = parse_object(text_of(origin, kTokenizerConfigFile), kTokenizerConfigFile);
-  const HfJson decoder = config.value("added_tokens_decoder", HfJson::object());
-  for (const auto& [id, described] : decoder.items()) {
-    const bool number =
-        !id.empty() && id.size() < 10 && id.find_first_not_of("0123456789") == std::string::npos;
-    if (!number || !described.is_object() || !described.contains("content")) {
-      throw Error(fmt::format("{}: added_tokens_decoder has \"{}\"; expected an id with a content",
-                              kTokenizerConfigFile, id));
-    }
-    add(std::stoll(id), described["content"].get<std::string>(), described);
+// A tokenizer_config.json in the words of transformers 4, which 5 understands too. Null if there is
+// none.
+HfJson for_both_versions(const std::string& text) {
+  HfJson config = try_parse_json<HfJson>(text);
+  if (!config.is_object()) return nullptr;
+  const auto extra = config.find("extra_special_tokens");
+  if (extra != config.end() && extra->is_array()) {
+    config["additional_special_tokens"] = std::move(*extra);
+    config.erase("extra_special_tokens");
   }
-  const HfJson added = parse_object(text_of(origin, kAddedTokens), kAddedTokens);
-  for (const auto& [content, id] : added.items()) {
-    if (!id.is_number_unsigned()) {
-      throw Error(fmt::format("{}: the id of \"{}\" must be a whole number, got {}", kAddedTokens,
-                              content, print_json(id)));
-    }
-    add(id.get<int64_t>(), content, HfJson::object());
+  const auto kind = config.find("tokenizer_class");
+  if (kind == config.end()) return config;
+  if (*kind == "TokenizersBackend") *kind = "PreTrainedTokenizerFast";
+  if (*kind != "PreTrainedTokenizerFast") return config;
+  if (!config.contains("model_input_names")) {
+    config["model_input_names"] = HfJson::array({"input_ids", "attention_mask"});
   }
-  return tokens;
+  return config;
 }
 
 // A tokenizer.json that puts another token before texts.
@@ -124,39 +157,60 @@ HfJson print_tokenizer_config(const data::Vocabulary& vocabulary, int64_t sequen
       {"eos_token", name_or_null(vocabulary, vocabulary.eos())},
       {"unk_token", name_or_null(vocabulary, vocabulary.unknown())},
       {"clean_up_tokenization_spaces", false},
+      // Without this, transformers 4 gives token types too, which causal models do not take.
+      {"model_input_names", HfJson::array({"input_ids", "attention_mask"})},
   };
 }
 
-int32_t read_begin_token(const fs::path& folder, const data::Vocabulary& vocabulary,
-                         std::optional<int64_t> bos_token_id) {
-  const fs::path path = folder / kTokenizerConfigFile;
-  return begin_token(path, fs::exists(path) ? read_text_file(path) : "", vocabulary, bos_token_id);
+int32_t read_begin_token(const fs::path& checkpoint, const data::Vocabulary& vocabulary) {
+  const fs::path path = checkpoint / kTokenizerConfigFile;
+  return begin_token(path, fs::exists(path) ? read_text_file(path) : "", vocabulary, {});
 }
 
 int32_t origin_begin_token(const HfOrigin& origin, const data::Vocabulary& vocabulary) {
+  if (is_tokenizer_json(vocabulary)) return vocabulary.begin();
   const auto config = origin.find("config.json");
   std::optional<int64_t> bos;
   if (config != origin.end()) bos = parse_hf_config(config->second, config->first).bos;
   return begin_token(kTokenizerConfigFile, text_of(origin, kTokenizerConfigFile), vocabulary, bos);
 }
 
+std::vector<std::string> tokenizer_notes(const HfOrigin& origin,
+                                         const data::Vocabulary& vocabulary) {
+  const HfJson config = parse_object(text_of(origin, kTokenizerConfigFile), kTokenizerConfigFile);
+  if (config.empty()) return {};
+  std::vector<std::string> notes;
+  for (std::string note :
+       {begin_note(config, origin, vocabulary), rebuilding_note(config, origin, vocabulary)}) {
+    if (!note.empty()) notes.push_back(std::move(note));
+  }
+  return notes;
+}
+
 std::vector<std::string> write_tokenizer(const fs::path& dir, const data::Vocabulary& vocabulary,
                                          const HfOrigin& origin, const TokenizerUse& before,
                                          const TokenizerUse& now) {
-  const bool own = vocabulary.stored_name() == std::string(data::kTokenizerFile);
-  if (!own) write_file(dir / kTokenizerModel, vocabulary.stored_text());
+  const bool own = is_tokenizer_json(vocabulary);
+  if (!own) {
+    write_file(dir / kTokenizerModel, data::without_sentencepiece_rules(vocabulary.stored_text()));
+  } else if (const auto pieces = origin.find(kTokenizerModel); pieces != origin.end()) {
+    write_file(dir / kTokenizerModel, pieces->second);
+  }
   HfJson described = print_tokenizer_config(vocabulary, before.sequence, before.begin);
   HfJson config = print_tokenizer_config(vocabulary, now.sequence, now.begin);
+  if (before.begin != now.begin) described.erase("add_bos_token");  // it may have had no effect
   std::vector<std::string> notes;
+  if (own) notes = tokenizer_notes(origin, vocabulary);
   if (own || origin.contains(kTokenizerJson)) {
     const std::string imported =
         own ? data::tokenizer_json_in(vocabulary.stored_text()) : text_of(origin, kTokenizerJson);
-    const bool same = (origin.empty() ? vocabulary.begin() : before.begin) == now.begin;
+    const bool same = (own ? vocabulary.begin() : before.begin) == now.begin;
     write_file(dir / kTokenizerJson, same ? imported : with_begin(imported, vocabulary, now.begin));
-  } else if (const auto json = print_tokenizer_json(vocabulary, now.begin,
-                                                    tokens_beside(origin, vocabulary.size()))) {
+  } else if (const auto json = print_tokenizer_json(vocabulary, now.begin)) {
     write_file(dir / kTokenizerJson, *json);
-    described.erase("tokenizer_class");  // the one that came in would not read the file as it is
+    // The class that came in would not read the file as it is, and this one reads other names.
+    described.erase("tokenizer_class");
+    described.erase("model_input_names");
   } else {
     config["tokenizer_class"] = "LlamaTokenizer";
     notes.push_back(
@@ -164,8 +218,9 @@ std::vector<std::string> write_tokenizer(const fs::path& dir, const data::Vocabu
                     "text; sentencepiece makes the right ones.",
                     kTokenizerJson, kTokenizerModel));
   }
+  const HfJson given = for_both_versions(text_of(origin, kTokenizerConfigFile));
   write_file(dir / kTokenizerConfigFile,
-             merge_json(text_of(origin, kTokenizerConfigFile), described, config));
+             merge_json(given.is_null() ? "" : print_json(given), described, config));
   if (origin.contains(kSpecialTokensMap)) {
     const HfJson bos = {{"bos_token", config["bos_token"]}};
     const bool same = described["bos_token"] == config["bos_token"];

@@ -1,6 +1,5 @@
-#include "thinwire/convert/hf_tokenizer_json.h"
-
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
@@ -8,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/base64.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
+#include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/data/sentencepiece_model.h"
 #include "thinwire/data/utf8.h"
 
@@ -31,52 +32,54 @@ Json replace(Json pattern, const char* content) {
   return {{"type", "Replace"}, {"pattern", std::move(pattern)}, {"content", content}};
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  for (size_t at = 0; at < bytes.size(); at += 3) {
-    uint32_t group = 0;
-    const size_t count = std::min<size_t>(3, bytes.size() - at);
-    for (size_t i = 0; i < 3; ++i) {
-      group = group << 8 | (i < count ? static_cast<uint8_t>(bytes[at + i]) : 0u);
-    }
-    for (size_t i = 0; i < 4; ++i) out += i <= count ? kDigits[group >> (18 - 6 * i) & 63] : '=';
-  }
-  return out;
-}
-
-Json normalizer(const SentencePieceModel& model) {
+Json normalizer(const SentencePieceModel& model, const std::string& space) {
   Json steps = Json::array();
   if (!model.normalization.empty()) {
     steps.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.normalization)}});
+        {{"type", "Precompiled"}, {"precompiled_charsmap", encode_base64(model.normalization)}});
   }
   if (model.single_spaces) {
     steps.push_back(replace(regex("^ +| +$"), ""));
     steps.push_back(replace(regex(" {2,}"), " "));
   }
-  if (model.leading_space) steps.push_back({{"type", "Prepend"}, {"prepend", " "}});
+  if (model.leading_space && space == "every") {
+    steps.push_back({{"type", "Prepend"}, {"prepend", " "}});
+  }
   if (model.mark_spaces) steps.push_back(replace(text(" "), kSpaceMark));
   return {{"type", "Sequence"}, {"normalizers", std::move(steps)}};
 }
 
 // Unigrams put a character that no piece has below kNeverChosen, so in a text that spells the piece
 // of a byte with such characters, "<0x41>", that piece would be chosen: it is cut in two.
-Json pre_tokenizer(const SentencePieceModel& model) {
-  if (model.type != SentencePieceModel::Type::kUnigram || !model.byte_fallback) return nullptr;
+Json cut_bytes() {
   return {{"type", "Split"},
           {"pattern", regex("<(?=0x[0-9A-F]{2}>)")},
           {"behavior", "MergedWithPrevious"},
           {"invert", false}};
 }
 
-Json decoder(const SentencePieceModel& model) {
+Json pre_tokenizer(const SentencePieceModel& model, const std::string& space) {
+  Json steps = Json::array();
+  if (model.leading_space && space == "first") {
+    steps.push_back({{"type", "Metaspace"},
+                     {"replacement", kSpaceMark},
+                     {"prepend_scheme", "first"},
+                     {"split", false}});
+  }
+  if (model.type == SentencePieceModel::Type::kUnigram && model.byte_fallback) {
+    steps.push_back(cut_bytes());
+  }
+  if (steps.empty()) return nullptr;
+  if (steps.size() == 1) return steps[0];
+  return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
+}
+
+Json decoder(const SentencePieceModel& model, bool leading_space) {
   Json steps = Json::array();
   if (model.mark_spaces) steps.push_back(replace(text(kSpaceMark), " "));
   steps.push_back({{"type", "ByteFallback"}});
   steps.push_back({{"type", "Fuse"}});
-  if (model.leading_space) {
+  if (leading_space) {
     steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
   }
   return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
@@ -86,8 +89,8 @@ bool is_special(PieceKind kind) {
   return kind == PieceKind::kUnknown || kind == PieceKind::kControl;
 }
 
-Json added_tokens(const SentencePieceModel& model) {
-  Json tokens = Json::array();
+Json added_tokens(const SentencePieceModel& model, const nlohmann::json& rules) {
+  std::map<int64_t, Json> tokens;
   for (size_t id = 0; id < model.pieces.size(); ++id) {
     const auto& [content, score, kind] = model.pieces[id];
     if (!is_special(kind) && kind != PieceKind::kUserDefined) continue;
@@ -95,15 +98,16 @@ Json added_tokens(const SentencePieceModel& model) {
     for (size_t at = 0; kind == PieceKind::kUserDefined && at < written.size(); ++at) {
       if (written.compare(at, 3, kSpaceMark) == 0) written.replace(at, 3, " ");
     }
-    tokens.push_back({{"id", id},
-                      {"content", written},
-                      {"single_word", false},
-                      {"lstrip", false},
-                      {"rstrip", false},
-                      {"normalized", false},
-                      {"special", is_special(kind)}});
+    tokens[static_cast<int64_t>(id)] = {
+        {"id", id},        {"content", written},  {"single_word", false},       {"lstrip", false},
+        {"rstrip", false}, {"normalized", false}, {"special", is_special(kind)}};
   }
-  return tokens;
+  for (const nlohmann::json& token : rules.value("added_tokens", nlohmann::json::array())) {
+    tokens[token.at("id").get<int64_t>()] = Json(token);
+  }
+  Json list = Json::array();
+  for (auto& [id, token] : tokens) list.push_back(std::move(token));
+  return list;
 }
 
 // Every way to split a piece into two pieces of the vocabulary, best piece first.
@@ -197,22 +201,21 @@ HfJson print_post_processor(const data::Vocabulary& vocabulary, int32_t begin) {
           {"special_tokens", std::move(tokens)}};
 }
 
-std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabulary, int32_t begin,
-                                                const HfJson& further) {
+std::optional<std::string> print_tokenizer_json(const data::Vocabulary& vocabulary, int32_t begin) {
   using Type = SentencePieceModel::Type;
-  const SentencePieceModel model =
-      data::parse_sentencepiece(read_text_file(vocabulary.file()), vocabulary.file().string());
+  const std::string stored = vocabulary.stored_text();
+  const SentencePieceModel model = data::parse_sentencepiece(stored, vocabulary.file().string());
   if (model.type == Type::kWord || model.type == Type::kChar || model.space_suffix) return {};
-  Json added = added_tokens(model);
-  added.insert(added.end(), further.begin(), further.end());
+  const nlohmann::json rules = data::sentencepiece_rules_in(stored, vocabulary.file().string());
+  const std::string space = rules.value("space", "every");
   const Json json = {{"version", "1.0"},
                      {"truncation", nullptr},
                      {"padding", nullptr},
-                     {"added_tokens", std::move(added)},
-                     {"normalizer", normalizer(model)},
-                     {"pre_tokenizer", pre_tokenizer(model)},
+                     {"added_tokens", added_tokens(model, rules)},
+                     {"normalizer", normalizer(model, space)},
+                     {"pre_tokenizer", pre_tokenizer(model, space)},
                      {"post_processor", print_post_processor(vocabulary, begin)},
-                     {"decoder", decoder(model)},
+                     {"decoder", decoder(model, vocabulary.leading_space())},
                      {"model", model.type == Type::kBpe ? bpe(model) : unigram(model)}};
   return print_json(json) + "\n";
 }

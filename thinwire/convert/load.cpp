@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <string_view>
 #include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/checkpoint/resume.h"
-#include "thinwire/convert/adapted.h"
+#include "thinwire/checkpoint/folder_claim.h"
+#include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/peft.h"
@@ -53,7 +55,7 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
 int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary,
                       const std::string& records) {
   if (records != "text") return vocabulary.begin();
-  const bool nothing = !origin.empty() && origin_begin_token(origin, vocabulary) < 0;
+  const bool nothing = origin.contains("config.json") && origin_begin_token(origin, vocabulary) < 0;
   return nothing ? -1 : vocabulary.eos();
 }
 
@@ -99,12 +101,39 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   return loaded;
 }
 
+// The newest checkpoint of a run, named by its folder or by that of its checkpoints.
+std::optional<fs::path> newest_of(const fs::path& path) {
+  if (auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) return newest;
+  return checkpoint::newest_checkpoint(path);
+}
+
+// Why a folder of ours holds no model; empty for other folders.
+std::string why_no_model_yet(const fs::path& folder) {
+  using checkpoint::FolderOwner;
+  const std::optional<FolderOwner> owner = checkpoint::owner_of(folder);
+  if (owner == FolderOwner::kServe) {
+    return "it is the coordinator's, of `thinwire serve`; the folders of members have the model, "
+           "such as the folder runs/joined-… that `thinwire join` named when it began";
+  }
+  if (owner != FolderOwner::kTrain && owner != FolderOwner::kJoin) {
+    const std::string runs =
+        checkpoint::runs_within(folder, {FolderOwner::kTrain, FolderOwner::kJoin});
+    return runs.empty() ? "" : "name one of its runs (newest first): " + runs;
+  }
+  return "its run has written no checkpoint yet; it writes one when it ends or is stopped "
+         "(Ctrl-C), and as often as checkpoint.every or checkpoint.minutes say";
+}
+
 [[noreturn]] void throw_no_model(const fs::path& path) {
-  throw Error(
-      fmt::format("{} holds no model: expected a run folder with a checkpoint, a checkpoint "
-                  "(checkpoint.json), a Hugging Face folder (config.json) or a PEFT folder "
-                  "(adapter_config.json)",
-                  path.string()));
+  const std::string_view expected =
+      "expected a run folder with a checkpoint, a checkpoint (checkpoint.json), a Hugging Face "
+      "folder (config.json) or a PEFT folder (adapter_config.json)";
+  if (!file_exists(path)) {
+    throw Error(
+        fmt::format("{} holds no model: there is no such folder; {}", path.string(), expected));
+  }
+  const std::string why = why_no_model_yet(path);
+  throw Error(fmt::format("{} holds no model: {}", path.string(), why.empty() ? expected : why));
 }
 
 }  // namespace
@@ -152,7 +181,7 @@ tensor::Arena& params_to_read(LoadedModel& loaded, const fs::path& origin, tenso
 
 std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path) {
   if (checkpoint::is_checkpoint(path)) return std::make_unique<checkpoint::CheckpointReader>(path);
-  const auto newest = checkpoint::newest_checkpoint(path / "checkpoints");
+  const auto newest = newest_of(path);
   if (!newest) return nullptr;
   try {
     return std::make_unique<checkpoint::CheckpointReader>(*newest);
@@ -184,10 +213,8 @@ int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabu
 
 config::Recipe describe_model(const fs::path& path) {
   if (checkpoint::is_checkpoint(path)) return describe_checkpoint(path);
-  if (const auto newest = checkpoint::newest_checkpoint(path / "checkpoints")) {
-    return describe_checkpoint(*newest);
-  }
-  if (is_peft_folder(path)) return describe_model(peft_base(path, {}));
+  if (const auto newest = newest_of(path)) return describe_checkpoint(*newest);
+  if (is_peft_folder(path)) return describe_peft(path);
   if (is_hf_folder(path)) return describe_hf(path);
   throw_no_model(path);
 }

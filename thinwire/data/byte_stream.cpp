@@ -1,5 +1,3 @@
-#include "thinwire/data/byte_stream.h"
-
 #include <bzlib.h>
 #include <fmt/format.h>
 #include <zlib.h>
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/data/lines.h"
 
 namespace thinwire::data {
 namespace {

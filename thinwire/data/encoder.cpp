@@ -26,16 +26,32 @@ size_t word_end(std::string_view text) {
   return text.find_first_not_of(' ', end) == std::string_view::npos ? text.size() : end;
 }
 
+void append(const std::vector<int32_t>& tokens, std::vector<int32_t>& out) {
+  out.insert(out.end(), tokens.begin(), tokens.end());
+}
+
 }  // namespace
 
 Encoder::Encoder(const Vocabulary& vocabulary)
     : vocabulary_(vocabulary), separable_(is_separable(vocabulary)) {}
 
 void Encoder::encode(std::string_view text, std::vector<int32_t>& out) {
-  if (!separable_) {
-    const auto tokens = vocabulary_.encode(text);
-    out.insert(out.end(), tokens.begin(), tokens.end());
-    return;
+  if (vocabulary_.whole_texts()) return append(vocabulary_.encode(text), out);
+  for (const Vocabulary::Part& part : vocabulary_.parts(text)) {
+    if (part.token >= 0) {
+      out.push_back(part.token);
+    } else {
+      encode_part(part.text, part.space, out);
+    }
+  }
+}
+
+void Encoder::encode_part(std::string_view text, bool space, std::vector<int32_t>& out) {
+  if (!separable_) return append(vocabulary_.encode_part(text, space), out);
+  if (!space) {
+    const size_t end = word_end(text);
+    append(vocabulary_.encode_part(text.substr(0, end), false), out);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   while (!text.empty()) {
     const size_t end = word_end(text);
@@ -72,11 +88,10 @@ void Encoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   key_.assign(word);
   auto known = words_.find(key_);
   if (known == words_.end()) {
-    auto tokens = vocabulary_.encode(word);
+    auto tokens = vocabulary_.encode_part(word, true);
     // The words seen first are the frequent ones, so a full cache keeps what it has.
     if (word.size() > kLongestWord || words_.size() >= kMaxWords) {
-      out.insert(out.end(), tokens.begin(), tokens.end());
-      return;
+      return append(tokens, out);
     }
     known = words_.emplace(key_, std::move(tokens)).first;
   }

@@ -5,8 +5,8 @@
 // Why the result is the same: if no piece of the vocabulary has a space after another character, no
 // merge (BPE) and no path (unigram) crosses the boundary before a run of spaces, so the text may be
 // cut there. The first space after the cut is dropped, because encoding puts one before a text.
-// With vocabularies that lack this property, texts are encoded whole. Not thread-safe: use one for
-// each thread.
+// With vocabularies that lack this property, parts of texts (Vocabulary::parts) are encoded whole.
+// Not thread-safe: use one for each thread.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +39,7 @@ class Encoder {
   // that lies across the end if `across`.
   size_t tokens_before(std::string_view text, size_t end, std::span<const int32_t> whole,
                        bool across);
+  void encode_part(std::string_view text, bool space, std::vector<int32_t>& out);
   void encode_word(std::string_view word, std::vector<int32_t>& out);
 
   const Vocabulary& vocabulary_;

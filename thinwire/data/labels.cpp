@@ -9,7 +9,7 @@
 
 #include "thinwire/base/json.h"
 #include "thinwire/base/number_tokens.h"
-#include "thinwire/data/record_json.h"
+#include "thinwire/data/records.h"
 
 namespace thinwire::data {
 namespace {

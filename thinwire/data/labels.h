@@ -13,7 +13,7 @@
 #include <tl/expected.hpp>
 #include <vector>
 
-#include "thinwire/config/data_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/data/records.h"
 #include "thinwire/data/vocabulary.h"
 

@@ -15,6 +15,20 @@ namespace {
 constexpr size_t kChunkBytes = size_t{1} << 16;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
+bool is_letter(char c) { return (c >= ' ' && c <= '~') || c == '\t' || c == '\n' || c == '\r'; }
+
+// The name that iconv has for the encoding, if the text begins as one in UTF-16 does.
+std::string_view utf16_of(std::string_view text) {
+  if (text.size() < 4) return {};
+  const bool wider = text.starts_with(std::string_view("\xFF\xFE\0\0", 4));  // UTF-32
+  if ((text.starts_with("\xFF\xFE") && !wider) || text.starts_with("\xFE\xFF")) return "UTF-16";
+  const auto is_pair = [&](size_t letter, size_t zero) {
+    return is_letter(text[letter]) && text[zero] == '\0';
+  };
+  if (is_pair(0, 1) && is_pair(2, 3)) return "UTF-16LE";
+  return is_pair(1, 0) && is_pair(3, 2) ? "UTF-16BE" : std::string_view();
+}
+
 }  // namespace
 
 LineReader::LineReader(std::filesystem::path path, size_t longest, bool replace_invalid,
@@ -41,6 +55,13 @@ void LineReader::fill() {
 }
 
 void LineReader::refuse_binary(size_t from) const {
+  const std::string_view encoding = offset_ + from == 0 ? utf16_of(buffer_) : std::string_view();
+  if (!encoding.empty()) {
+    throw Error(
+        fmt::format("{}: this text is in UTF-16, not UTF-8; `iconv -f {} -t UTF-8 FILE > "
+                    "NEW_FILE` converts it",
+                    path_.string(), encoding));
+  }
   const size_t nul = buffer_.find('\0', from);
   if (nul == std::string::npos) return;
   throw Error(fmt::format("{}: byte {} is NUL: this is a binary file, not text", path_.string(),
@@ -103,7 +124,7 @@ void LineReader::skip_line_break() {
 
 void LineReader::refuse(size_t position) const {
   throw Error(fmt::format(
-      "{}: byte {} (0x{:02X}, line {}) is not UTF-8; data.invalid_utf8 = \"replace\" replaces it "
+      "{}: byte {} (0x{:02X}, line {}) is not UTF-8; data.invalid_utf8=replace replaces it "
       "with U+FFFD",
       path_.string(), offset_ + position, static_cast<uint8_t>(buffer_[at_ + position]), number_));
 }

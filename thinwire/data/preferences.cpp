@@ -1,5 +1,3 @@
-#include "thinwire/data/preferences.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,7 +5,7 @@
 #include <utility>
 
 #include "thinwire/data/chat/chat_template.h"
-#include "thinwire/data/record_json.h"
+#include "thinwire/data/records.h"
 
 namespace thinwire::data {
 namespace {

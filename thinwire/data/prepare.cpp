@@ -10,20 +10,19 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/data/chat/chat_template.h"
 #include "thinwire/data/encoder.h"
 #include "thinwire/data/labels.h"
-#include "thinwire/data/partial_folder.h"
 #include "thinwire/data/prepare_record.h"
 #include "thinwire/data/records.h"
-#include "thinwire/data/sample.h"
 #include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/split.h"
 #include "thinwire/data/text.h"
-#include "thinwire/data/token_sets.h"
 #include "thinwire/data/tokenizer/train_byte_bpe.h"
 #include "thinwire/data/vocabulary.h"
 
@@ -41,11 +40,12 @@ class Reporter {
   explicit Reporter(const PrepareOptions& options) : options_(options) {}
 
   void begin(std::string phase, uint64_t total) {
-    progress_ = {std::move(phase), 0, total, {}};
+    progress_ = {std::move(phase), 0, total, {}, {}};
     update(0, true);
   }
   void update(const DocumentSource& source, bool always = false) {
     if (progress_.skipped.count != source.skipped().count) progress_.skipped = source.skipped();
+    progress_.note = source.separator_note();
     update(source.bytes_read(), always);
   }
   void update(uint64_t done, bool always = false) {
@@ -94,9 +94,16 @@ class Preparation {
     for (int thread = 0; thread < pool_.size(); ++thread) encoders_.emplace_back(*vocabulary_);
     write_training(record.summary);
     for (const NamedText& text : named_texts(data_)) write_named(text, record.summary);
+    keep_chat_template();
   }
 
  private:
+  // So that the models trained on the data can be given chats.
+  void keep_chat_template() const {
+    if (text_.records == nullptr || text_.records->chat() == nullptr) return;
+    write_file(out_ / kChatTemplateFile, text_.records->chat()->source());
+  }
+
   // Reads only as much of the text as the split depends on: only the beginning of a long one.
   void choose_split() {
     TextSize size;
@@ -110,6 +117,7 @@ class Preparation {
         size.bytes += document->size();
         report_.update(source);
       }
+      report_.update(source, true);
     }
     split_ = split_of(data_, size);
     if (size.documents == 1) check_split(1, 0);
@@ -185,14 +193,13 @@ class Preparation {
     if (train + validation == 1) {
       throw Error(fmt::format(
           "the text is a single document, which cannot be both trained on and held out; {}"
-          "data.validation_fraction = 0 trains on all of it, data.validation_text = "
-          "\"name=path\" measures the loss on another text",
-          data_.document == "line" ? ""
-                                   : "data.document = \"line\" makes every line a document, "));
+          "data.validation_fraction=0 trains on all of it, "
+          "data.validation_text=NAME=PATH measures the loss on another text",
+          data_.document == "line" ? "" : "data.document=line makes every line a document, "));
     }
     throw Error(fmt::format(
         "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
-        "blocks of data.validation_block = {}; set data.validation_block = 0, which chooses a "
+        "blocks of data.validation_block = {}; set data.validation_block=0, which chooses a "
         "block that fits, or change the fraction (0: no split) or data.document (now {})",
         train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
         data_.validation_block, data_.document));

@@ -1,10 +1,11 @@
 // Text -> vocabulary -> token shards, in two streaming passes: the first samples training text and
 // trains the vocabulary, the second tokenises. Memory does not grow with the corpus.
 //
-// The prepared folder (data.dir): the vocabulary's file, prepare.json (settings, inputs, counts),
-// train/NNNNN.tws, validation/<set>/NNNNN.tws. It is built as <data.dir>.partial and appears under
-// its name by one rename. Every document ends with EOS. data.validation_fraction of the documents
-// becomes the set "validation", taken in blocks of documents spread evenly (data/split.h); each of
+// The prepared folder (data.dir): the vocabulary's file, the chat template of chats
+// (chat/chat_template.h), prepare.json (settings, inputs, counts), train/NNNNN.tws,
+// validation/<set>/NNNNN.tws. It is built as <data.dir>.partial and appears under its name by one
+// rename. Every document ends with EOS. data.validation_fraction of the documents becomes the set
+// "validation", taken in blocks of documents spread evenly (data/split.h); each of
 // data.validation_text ("name=path") becomes a set of its own. The vocabulary is trained on
 // training documents only. The result depends only on the text and the [data] section, not on the
 // number of cores or the run's seed.
@@ -16,7 +17,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
-#include "thinwire/config/data_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/data/text.h"
 
 namespace thinwire::data {
@@ -49,6 +50,7 @@ struct PrepareProgress {
   uint64_t done = 0;     // bytes of input read in this phase
   uint64_t total = 0;    // 0 if not known
   SkippedLines skipped;  // in this phase
+  std::string note;      // DocumentSource::separator_note
 };
 
 struct PrepareOptions {

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <map>
+#include <string_view>
 #include <variant>
 
 #include "thinwire/base/digest.h"
@@ -20,6 +23,9 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "thinwire-prepared";
 constexpr int kVersion = 1;
+// Of recipes that come with the program.
+constexpr std::array<std::string_view, 2> kFetchedTexts = {"data/text/gcide.txt",
+                                                           "data/text/kjv.txt"};
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe to prepare it again";
 
 struct WriteSetting {
@@ -143,6 +149,18 @@ PrepareRecord read_record(const Json& json) {
   return record;
 }
 
+// Throws Error for a text that is missing.
+void require_texts(const config::DataSection& data) {
+  for (const std::string& path : data.text) {
+    if (file_exists(path)) continue;
+    const bool fetched = std::ranges::find(kFetchedTexts, path) != kFetchedTexts.end();
+    throw Error(fmt::format("[data] text: there is no file or folder {}{}", path,
+                            fetched ? "; tools/fetch_texts.sh writes it, or name a text of your "
+                                      "own, as data.text=FILE"
+                                    : ""));
+  }
+}
+
 }  // namespace
 
 std::vector<NamedText> named_texts(const config::DataSection& data) {
@@ -164,6 +182,7 @@ PrepareRecord make_record(const config::DataSection& data) {
   }
   PrepareRecord record;
   record.settings = settings_of(data);
+  require_texts(data);
   record.inputs = list_inputs(data.text);
   for (const NamedText& text : named_texts(data)) {
     const auto files = list_inputs({text.path});
@@ -242,8 +261,9 @@ PrepareRecord load_record(const fs::path& folder) {
   const auto damaged = [&](std::string_view why) {
     return Error(fmt::format("{} is damaged: {}; {}", file.string(), why, kAgain));
   };
+  const std::string text = read_text_file(file);
   try {
-    const Json json = parse_json<Json>(read_text_file(file));
+    const Json json = parse_json<Json>(text);
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
       throw Error(fmt::format("{} has another format: expected format {}, version {}; {}",
                               file.string(), kFormat, kVersion, kAgain));
@@ -252,7 +272,7 @@ PrepareRecord load_record(const fs::path& folder) {
     record.summary.folder = folder;
     return record;
   } catch (const Json::parse_error&) {
-    throw damaged("it is not JSON");
+    throw damaged("it is " + json_fault(text, "not JSON"));
   } catch (const Json::out_of_range&) {
     throw damaged("a part is missing");
   } catch (const Json::exception&) {

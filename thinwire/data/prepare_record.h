@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/config/data_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/text.h"
 

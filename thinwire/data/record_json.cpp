@@ -1,6 +1,6 @@
-#include "thinwire/data/record_json.h"
-
 #include <fmt/format.h>
+
+#include "thinwire/data/records.h"
 
 namespace thinwire::data {
 

@@ -91,7 +91,7 @@ void RecordPlan::add(const ShardReader& shard, uint64_t shard_begin, uint64_t fi
 void RecordPlan::refuse_long(uint64_t longest) const {
   throw Error(fmt::format(
       "{} of the {} {} in {} are longer than a row of train.sequence + 1 = {} tokens, the "
-      "longest has {}; use a longer sequence, or train.long_records = \"truncate\" (which keeps "
+      "longest has {}; use a longer sequence, or train.long_records=truncate (which keeps "
       "their first tokens) or \"skip\"",
       long_, tokens_->documents() / unit_, pairs() ? "pairs of answers" : "records",
       tokens_->folder().string(), width_, longest));
@@ -114,6 +114,7 @@ void RecordPlan::place(std::span<const Placed> group, int64_t learnt,
   records_.insert(records_.end(), group.begin(), group.end());
   counted_.back() += learnt;
   filled_ += length;
+  tokens_placed_ += length;
 }
 
 void RecordPlan::read(uint64_t place, std::span<int32_t> tokens, std::span<float> weights,
@@ -157,12 +158,10 @@ void RecordPlan::read_record(const Placed& record, std::span<int32_t> tokens) co
 std::string RecordPlan::description() const {
   int64_t learnt = 0;
   for (const int64_t row : counted_) learnt += row;
-  uint64_t kept = 0;
-  for (const Placed& record : records_) kept += record.length;
   std::string text =
       fmt::format("{} in {}, {} of {} tokens learnt",
                   thinwire::counted(records_.size() / unit_, pairs() ? "pair" : "record"),
-                  thinwire::counted(rows(), "row"), learnt, kept);
+                  thinwire::counted(rows(), "row"), learnt, tokens());
   if (long_ > 0) {
     text += fmt::format("; {} longer than a row {}", long_, truncates_ ? "truncated" : "skipped");
   }

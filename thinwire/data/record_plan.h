@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/config/record_choices.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/data/shard.h"
 
 namespace thinwire::data {
@@ -38,6 +38,8 @@ class RecordPlan {
   RecordPlan(const TokenSet& tokens, int64_t sequence, const RecordOptions& options);
 
   uint64_t rows() const { return begins_.size() - 1; }
+  // Tokens of the records in all rows, without the padding behind them.
+  uint64_t tokens() const { return tokens_placed_; }
   // Reads row `place`: its sequence + 1 tokens, and of each of its sequence predictions the weight,
   // 1 or 0, and, unless `begins` is empty, whether a record or the padding begins there.
   // Thread-safe.
@@ -91,6 +93,7 @@ class RecordPlan {
   std::vector<uint64_t> begins_;  // the first record of each row, then the number of records
   std::vector<int64_t> counted_;  // of each row
   uint64_t filled_ = 0;           // tokens of the last row
+  uint64_t tokens_placed_ = 0;    // and of all rows
   uint64_t long_ = 0;             // records or pairs longer than a row
   bool truncates_;
   size_t target_;       // tokens of a class or number

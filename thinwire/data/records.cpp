@@ -9,8 +9,6 @@
 #include "thinwire/base/json.h"
 #include "thinwire/data/chat/chat_template.h"
 #include "thinwire/data/labels.h"
-#include "thinwire/data/preferences.h"
-#include "thinwire/data/record_json.h"
 
 namespace thinwire::data {
 namespace {
@@ -60,7 +58,7 @@ Read without_nul(Read record) {
 
 Read RecordReader::read(std::string_view line) const {
   const Json json = try_parse_json<Json>(line);
-  if (json.is_discarded()) return wrong("is not JSON");
+  if (json.is_discarded()) return wrong("is " + json_fault(line, "not JSON"));
   if (!json.is_object()) return wrong("is not a JSON object");
   if (data_.records == "preferences")
     return without_nul(read_preference(json, data_, {chat_.get(), chat_fault_}));

@@ -1,5 +1,3 @@
-#include "thinwire/data/same_text.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,6 +5,7 @@
 #include <span>
 
 #include "thinwire/base/error.h"
+#include "thinwire/data/text.h"
 
 namespace thinwire::data {
 namespace {

@@ -141,6 +141,7 @@ SentencePieceModel parse_sentencepiece(std::string_view bytes, const std::string
     }
     if (field.number == model_field::kTrainer) parse_trainer(field.bytes, origin, model);
     if (field.number == model_field::kNormalizer) parse_normalizer(field.bytes, origin, model);
+    if (field.number == kSentencePieceRulesField) model.rules = field.bytes;
   }
   if (model.pieces.empty()) reader.refuse();
   return model;

@@ -3,17 +3,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <tl/expected.hpp>
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/data/lines.h"
 #include "thinwire/data/records.h"
-#include "thinwire/data/same_text.h"
 
 namespace thinwire::data {
 namespace {
@@ -36,8 +37,8 @@ bool is_readable(const fs::path& path) {
 std::vector<InputFile> list_folder(const fs::path& folder) {
   std::vector<InputFile> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && is_readable(entry.path()))
-      files.push_back(describe_input(entry.path()));
+    const bool listed = entry.is_regular_file() || (entry.is_symlink() && !entry.exists());
+    if (listed && is_readable(entry.path())) files.push_back(describe_input(entry.path()));
   }
   if (files.empty()) {
     throw Error(
@@ -51,6 +52,18 @@ std::vector<InputFile> list_folder(const fs::path& folder) {
 
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(kWhiteSpace) == std::string_view::npos;
+}
+
+// What the line holds if it is what data sets put between documents, the end-of-text token of a
+// tokenizer; else empty.
+std::string_view separator_in(std::string_view line) {
+  constexpr std::array<std::string_view, 5> kSeparators = {"<|endoftext|>", "<|end_of_text|>",
+                                                           "<|eot|>", "</s>", "<eos>"};
+  const size_t begin = line.find_first_not_of(kWhiteSpace);
+  if (begin == std::string_view::npos) return {};
+  line = line.substr(begin, line.find_last_not_of(kWhiteSpace) + 1 - begin);
+  const auto found = std::ranges::find(kSeparators, line);
+  return found == kSeparators.end() ? std::string_view() : *found;
 }
 
 // Removes leading blank lines and trailing whitespace; the first line keeps its indentation.
@@ -74,9 +87,16 @@ class Splitter {
 
 class TextSplitter final : public Splitter {
  public:
-  explicit TextSplitter(const TextOptions& options) : options_(options) {}
+  // Sets `note`, if it is empty, at the first separator that is taken for text.
+  TextSplitter(const fs::path& path, const TextOptions& options, std::string& note)
+      : path_(path), options_(options), note_(note) {}
 
   std::string add(const Line& line) override {
+    if (line.begins && line.ends) {
+      const std::string_view separator = separator_in(line.text);
+      if (!separator.empty() && options_.document == "separator") return finish();
+      if (!separator.empty() && note_.empty()) note_ = note_of(line, separator);
+    }
     std::string complete;
     const bool too_long = document_.size() + line.text.size() + 1 > options_.max_document_bytes;
     if ((line.begins && begins_document(line.text)) || too_long) complete = finish();
@@ -100,7 +120,16 @@ class TextSplitter final : public Splitter {
     return false;
   }
 
+  std::string note_of(const Line& line, std::string_view separator) const {
+    return fmt::format(
+        "{}: line {} is {}, which is taken for text; data.document=separator ends a document "
+        "at such a line and leaves it out",
+        path_.string(), line.number, separator);
+  }
+
+  const fs::path& path_;
   const TextOptions& options_;
+  std::string& note_;
   std::string document_;
   bool after_blank_ = false;
 };
@@ -119,7 +148,7 @@ class JsonSplitter final : public Splitter {
     if (text) return is_blank(*text) ? std::string() : *text;
     std::string fault = fmt::format("{}: line {} {}", path_.string(), line.number, text.error());
     if (!options_.skip_bad_lines) {
-      throw Error(fault + "; data.bad_lines = \"skip\" skips such lines");
+      throw Error(fault + "; data.bad_lines=skip skips such lines");
     }
     skipped_.add(std::move(fault));
     return {};
@@ -138,7 +167,7 @@ class JsonSplitter final : public Splitter {
     if (!line.fault.empty()) return wrong(line.fault);
     if (options_.records != nullptr) return record_of(line.text);
     const auto json = try_parse_json<nlohmann::json>(line.text);
-    if (json.is_discarded()) return wrong("is not JSON");
+    if (json.is_discarded()) return wrong("is " + json_fault(line.text, "not JSON"));
     if (!json.is_object()) return wrong("is not a JSON object");
     const auto field = json.find(options_.text_field);
     if (field == json.end() || !field->is_string()) {
@@ -181,7 +210,9 @@ void SkippedLines::add(const SkippedLines& later) {
 InputFile describe_input(const fs::path& path) {
   using std::chrono::duration_cast;
   using std::chrono::nanoseconds;
-  if (!fs::exists(path)) throw Error(fmt::format("there is no file or folder {}", path.string()));
+  constexpr uint64_t kPointerBytes = 1024;  // at most, of a git-lfs pointer, which reading refuses
+  if (!file_exists(path)) throw Error(fmt::format("there is no file or folder {}", path.string()));
+  if (fs::file_size(path) <= kPointerBytes) read_text_file(path);
   const auto modified = fs::last_write_time(path).time_since_epoch();
   return {path, fs::file_size(path), duration_cast<nanoseconds>(modified).count()};
 }
@@ -230,6 +261,7 @@ class DocumentSource::Impl {
   uint64_t text_bytes() const { return text_bytes_; }
   const SkippedLines& skipped() const { return skipped_; }
   const Record& record() const { return record_; }
+  const std::string& separator_note() const { return separator_note_; }
 
  private:
   bool open_next() {
@@ -252,7 +284,7 @@ class DocumentSource::Impl {
     } else {
       const uint64_t piece = std::min(kLongestLinePiece, options_.max_document_bytes / 2);
       reader_ = std::make_unique<LineReader>(path, piece, options_.replace_invalid);
-      splitter_ = std::make_unique<TextSplitter>(options_);
+      splitter_ = std::make_unique<TextSplitter>(path, options_, separator_note_);
     }
     return true;
   }
@@ -277,12 +309,11 @@ class DocumentSource::Impl {
     const fs::path& path = files_[file_].path;
     const uint64_t skipped = skipped_.count - skipped_before_;
     if (skipped == 0) throw Error(fmt::format("{} is empty: it holds no text", path.string()));
-    throw Error(
-        fmt::format("{} holds no document: data.bad_lines = \"skip\" skipped {} lines; {}",
-                    path.string(), skipped,
-                    options_.records != nullptr
-                        ? skipped_.first.back()
-                        : fmt::format("is data.text_field = \"{}\" right?", options_.text_field)));
+    throw Error(fmt::format(
+        "{} holds no document: data.bad_lines=skip skipped {} lines; {}", path.string(), skipped,
+        options_.records != nullptr
+            ? skipped_.first.back()
+            : fmt::format("is data.text_field = \"{}\" right?", options_.text_field)));
   }
 
   std::vector<InputFile> files_;
@@ -300,6 +331,7 @@ class DocumentSource::Impl {
   uint64_t text_bytes_ = 0;
   SkippedLines skipped_;
   uint64_t skipped_before_ = 0;  // the open file
+  std::string separator_note_;
 };
 
 DocumentSource::DocumentSource(std::vector<InputFile> files, TextOptions options)
@@ -312,6 +344,7 @@ uint64_t DocumentSource::total_bytes() const { return impl_->total_bytes(); }
 uint64_t DocumentSource::replaced() const { return impl_->replaced(); }
 uint64_t DocumentSource::text_bytes() const { return impl_->text_bytes(); }
 const Record& DocumentSource::record() const { return impl_->record(); }
+const std::string& DocumentSource::separator_note() const { return impl_->separator_note(); }
 const SkippedLines& DocumentSource::skipped() const { return impl_->skipped(); }
 
 }  // namespace thinwire::data

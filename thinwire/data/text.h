@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,6 +23,7 @@ struct TextOptions {
   //   entry       a blank line and then a line that is not indented (dictionaries)
   //   line        every line
   //   file        the file's end
+  //   separator   a line such as "<|endoftext|>", which is left out
   std::string document = "blank_line";
   std::string text_field = "text";  // the field of a .jsonl line that holds the document
   // Set: lines of .jsonl files are records instead, and there must be no .txt files.
@@ -87,11 +89,32 @@ class DocumentSource {
   uint64_t total_bytes() const;
   uint64_t replaced() const;    // invalid pieces replaced so far
   uint64_t text_bytes() const;  // bytes of the documents returned so far
+  // The first line of a .txt file that separates documents elsewhere and was taken for text here,
+  // with what makes use of it; empty if there was none.
+  const std::string& separator_note() const;
   const SkippedLines& skipped() const;
 
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;
+};
+
+// Text given twice is refused: one copy might be trained on while the other is held out, and the
+// validation loss would mean nothing.
+
+// Throws Error naming both paths if two of them are the same file, following links.
+void refuse_same_file(const std::vector<InputFile>& files);
+
+// Detects files of equal text, however they are compressed, by the digests of their contents.
+class TextDigests {
+ public:
+  void add(const fs::path& file, uint64_t digest);
+  // Throws Error naming the files of equal text if there are any.
+  void refuse_equal() const;
+
+ private:
+  std::map<uint64_t, fs::path> files_;
+  std::vector<std::string> equal_;  // "a.txt and a.txt.gz"
 };
 
 }  // namespace thinwire::data

@@ -1,11 +1,10 @@
-#include "thinwire/data/token_sets.h"
-
 #include <fmt/format.h>
 
 #include <set>
 
 #include "thinwire/base/error.h"
 #include "thinwire/data/prepare_record.h"
+#include "thinwire/data/shard.h"
 
 namespace thinwire::data {
 namespace {

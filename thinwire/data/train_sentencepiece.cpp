@@ -80,7 +80,7 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   if (least != std::string::npos) {
     throw Error(
         fmt::format("data.vocabulary_size = {} is less than the number of characters in this text: "
-                    "set at least {}, or data.vocabulary = \"byte\", which needs no training",
+                    "set at least {}, or data.vocabulary=byte, which needs no training",
                     size, std::stoll(why.substr(why.find(" vs ", least) + 4))));
   }
   if (at == std::string::npos) {
@@ -90,7 +90,7 @@ std::unordered_map<std::string, std::string> trainer_settings(const SentencePiec
   }
   throw Error(
       fmt::format("data.vocabulary_size = {} is more than the number of pieces in this text: set "
-                  "at most {}, or data.vocabulary = \"byte\", which needs no training",
+                  "at most {}, or data.vocabulary=byte, which needs no training",
                   size, std::stoll(why.substr(at + kMost.size()))));
 }
 

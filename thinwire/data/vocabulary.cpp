@@ -1,22 +1,20 @@
 #include "thinwire/data/vocabulary.h"
 
 #include <fmt/format.h>
-#include <sentencepiece_processor.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
+#include "thinwire/data/sentencepiece_model.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
-#include "thinwire/data/tokenizer/vocab_and_merges.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {
 namespace {
-
-constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581, how SentencePiece writes a space
 
 void check_token(int32_t token, int32_t size) {
   if (token < 0 || token >= size) {
@@ -62,85 +60,34 @@ class ByteVocabulary final : public Vocabulary {
   static constexpr int32_t kBos = 257;
 };
 
-class SentencePieceVocabulary final : public Vocabulary {
- public:
-  SentencePieceVocabulary(const fs::path& path, const std::string& model, uint64_t digest)
-      : Vocabulary(path, digest) {
-    const auto status = processor_.LoadFromSerializedProto(model);
-    if (!status.ok() || processor_.GetPieceSize() == 0) {
-      throw Error(fmt::format("{} is not a SentencePiece model, or a damaged one", path.string()));
-    }
-    for (int32_t token = 0; token < processor_.GetPieceSize(); ++token) {
-      pieces_.push_back(surface(token));
-    }
-    const auto probe = encode("a");
-    leading_space_ = !probe.empty() && pieces_[static_cast<size_t>(probe[0])].starts_with(' ');
-  }
-
-  int32_t size() const override { return static_cast<int32_t>(pieces_.size()); }
-  int32_t bos() const override { return processor_.bos_id(); }
-  int32_t eos() const override { return processor_.eos_id(); }
-  int32_t unknown() const override { return processor_.unk_id(); }
-  bool leading_space() const override { return leading_space_; }
-  const char* stored_name() const override { return kSentencePieceFile; }
-
-  std::vector<int32_t> encode(std::string_view text) const override {
-    std::vector<int> tokens;
-    const auto status = processor_.Encode({text.data(), text.size()}, &tokens);
-    if (!status.ok()) throw Error(fmt::format("cannot encode text: {}", status.ToString()));
-    return tokens;
-  }
-
-  std::string piece(int32_t token) const override {
-    check_token(token, size());
-    return pieces_[static_cast<size_t>(token)];
-  }
-
-  std::string name(int32_t token) const override {
-    check_token(token, size());
-    return processor_.IdToPiece(token);
-  }
-
-  int32_t find(std::string_view name) const override {
-    const int token = processor_.PieceToId(absl::string_view(name.data(), name.size()));
-    return processor_.IdToPiece(token) == name ? token : -1;
-  }
-
- private:
-  std::string surface(int32_t token) const {
-    const std::string& written = processor_.IdToPiece(token);
-    if (processor_.IsControl(token)) return {};
-    if (processor_.IsUnknown(token)) return std::string(kReplacementCharacter);
-    if (processor_.IsByte(token)) {
-      return std::string(1, static_cast<char>(std::stoi(written.substr(3, 2), nullptr, 16)));
-    }
-    std::string text;
-    for (size_t at = 0; at < written.size();) {
-      const bool space = written.compare(at, kSpaceMark.size(), kSpaceMark) == 0;
-      text += space ? ' ' : written[at];
-      at += space ? kSpaceMark.size() : 1;
-    }
-    return text;
-  }
-
-  sentencepiece::SentencePieceProcessor processor_;
-  std::vector<std::string> pieces_;
-  bool leading_space_ = false;
-};
-
 }  // namespace
 
 std::unique_ptr<Vocabulary> Vocabulary::find_in(const fs::path& folder) {
-  for (const char* name :
-       {kSentencePieceFile, kByteFile, kTokenizerFile, "tokenizer.model", "tokenizer.json"}) {
-    if (fs::exists(folder / name)) return load_file(folder / name);
+  for (const char* name : {kSentencePieceFile, kByteFile, kTokenizerFile}) {
+    if (file_exists(folder / name)) return load_file(folder / name);
   }
+  const bool pieces = file_exists(folder / "tokenizer.model");
+  if (const fs::path file = folder / "tokenizer.json"; file_exists(file)) {
+    std::string content = read_text_file(file);  // its errors are not about what is supported
+    try {
+      return read_tokenizer_vocabulary(file, std::move(content));
+    } catch (const Error&) {
+      if (!pieces) throw;
+    }
+  }
+  if (pieces) return load_file(folder / "tokenizer.model");
   if (has_vocab_and_merges(folder)) return load_file(folder / kVocabFile);
   return nullptr;
 }
 
 std::unique_ptr<Vocabulary> Vocabulary::load(const fs::path& folder) {
   if (auto vocabulary = find_in(folder)) return vocabulary;
+  if (!file_exists(folder)) {
+    throw Error(
+        fmt::format("no vocabulary in {}: there is no such folder here; `thinwire prepare RECIPE` "
+                    "makes it",
+                    folder.string()));
+  }
   throw Error(
       fmt::format("no vocabulary in {}: expected {} or {}, as `thinwire prepare` writes them",
                   folder.string(), kSentencePieceFile, kByteFile));
@@ -151,17 +98,14 @@ std::unique_ptr<Vocabulary> Vocabulary::load_file(const fs::path& file) {
     return read_tokenizer_vocabulary(file, join_vocab_and_merges(file.parent_path()));
   }
   const std::string content = read_text_file(file);
-  const uint64_t digest = hash_bytes(as_bytes(content));
-  if (file.extension() != ".json") {
-    return std::make_unique<SentencePieceVocabulary>(file, content, digest);
-  }
+  if (file.extension() != ".json") return read_sentencepiece_vocabulary(file, content);
   if (file.filename() != kByteFile) return read_tokenizer_vocabulary(file, content);
   const auto json = try_parse_json<nlohmann::json>(content);
   if (!json.is_object() || json.value("vocabulary", nlohmann::json()) != "byte") {
     throw Error(fmt::format("{} is not a byte vocabulary: expected {}", file.string(),
                             byte_vocabulary_json()));
   }
-  return std::make_unique<ByteVocabulary>(file, digest);
+  return std::make_unique<ByteVocabulary>(file, hash_bytes(as_bytes(content)));
 }
 
 std::string Vocabulary::stored_text() const { return read_text_file(file_); }

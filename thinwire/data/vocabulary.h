@@ -1,11 +1,12 @@
-// Text <-> tokens. Three kinds of vocabulary: a SentencePiece model (file vocabulary.model), plain
-// bytes (file vocabulary.json): 256 byte values, then EOS (256) and BOS (257), and a Hugging Face
-// tokenizer.json (file vocabulary.tokenizer.json, tokenizer/tokenizer_vocabulary.h), which
-// normalises and splits text as that file says.
+// Text <-> tokens. Three kinds of vocabulary: a SentencePiece model (file vocabulary.model,
+// sentencepiece_model.h), plain bytes (file vocabulary.json): 256 byte values, then EOS (256)
+// and BOS (257), and a Hugging Face tokenizer.json (file vocabulary.tokenizer.json,
+// tokenizer/tokenizer_vocabulary.h), which normalises and splits text as that file says.
 //
-// Encoding never adds BOS or EOS. Text is taken as it is (no Unicode normalisation); SentencePiece
-// text gets the usual leading-space marker, which decoding removes again, so that
-// decode(encode(text)) == text for valid UTF-8 without U+2581 (the marker itself), with models that
+// Encoding never adds BOS or EOS, but the names of special and added tokens in a text become these
+// tokens, as in transformers. Text is taken as it is (no Unicode normalisation); SentencePiece text
+// gets the usual leading-space marker, which decoding removes again, so that decode(encode(text))
+// == text for valid UTF-8 without U+2581 (the marker itself) and such names, with models that
 // train_sentencepiece makes. Models from elsewhere may normalise. Thread-safe: all const members
 // may be called at once from many threads. Source: Kudo and Richardson 2018, arXiv 1808.06226; BPE
 // after Sennrich et al. 2016, arXiv 1508.07909.
@@ -30,14 +31,15 @@ inline constexpr const char* kTokenizerFile = "vocabulary.tokenizer.json";
 
 class Vocabulary {
  public:
-  // Finds one of the three files in a folder or, if none exists, tokenizer.model or tokenizer.json
-  // (the names in Hugging Face folders), or vocab.json with merges.txt (vocab_and_merges.h). Throws
-  // Error when there is none or it is damaged.
+  // Finds one of the three files in a folder or, if none exists, those of a Hugging Face folder:
+  // tokenizer.json, else tokenizer.model, which is also taken where tokenizer.json cannot be read,
+  // else vocab.json with merges.txt (tokenizer_vocabulary.h). Throws Error when there is none or it
+  // is damaged.
   static std::unique_ptr<Vocabulary> load(const fs::path& folder);
   // The same, but null when there is none.
   static std::unique_ptr<Vocabulary> find_in(const fs::path& folder);
-  // Reads one file: a SentencePiece model (.model), or the byte vocabulary or a tokenizer (.json;
-  // of vocab.json with the files beside it).
+  // Reads one file: a SentencePiece model (.model), or the byte vocabulary or a tokenizer (.json).
+  // All but stored vocabularies are read with the files beside them.
   static std::unique_ptr<Vocabulary> load_file(const fs::path& file);
 
   virtual ~Vocabulary() = default;
@@ -50,6 +52,19 @@ class Vocabulary {
   // What stands for text that the vocabulary cannot spell; -1 when absent.
   virtual int32_t unknown() const { return -1; }
   virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // A part of a text, which is encoded by itself: a token by its name, or other text (token -1).
+  struct Part {
+    int32_t token = -1;
+    std::string_view text;
+    bool space = true;  // encoding puts a space before it
+  };
+  // The parts of a text, in order. Unless whole_texts(), encoding a text gives the same as encoding
+  // its parts.
+  virtual std::vector<Part> parts(std::string_view text) const { return {{-1, text}}; }
+  // The tokens of a part that is other text, or of its beginning or, with a space, its end.
+  virtual std::vector<int32_t> encode_part(std::string_view text, bool /*space*/) const {
+    return encode(text);
+  }
   // The bytes a token stands for inside a text (BOS, EOS and other control tokens: none). They need
   // not be complete UTF-8. Throws Error when the token is outside the vocabulary.
   virtual std::string piece(int32_t token) const = 0;
@@ -57,6 +72,8 @@ class Vocabulary {
   // a given name, or -1.
   virtual std::string name(int32_t token) const = 0;
   virtual int32_t find(std::string_view name) const = 0;
+  // Whether a text that holds the token's name becomes this token: special and added tokens.
+  virtual bool is_added(int32_t /*token*/) const { return false; }
   // Whether encoding puts a space before a text, which decoding must remove.
   virtual bool leading_space() const = 0;
   // The token that the vocabulary's own file puts before a text; -1: none.

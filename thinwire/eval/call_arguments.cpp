@@ -1,5 +1,3 @@
-#include "thinwire/eval/call_arguments.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/eval/function_plan.h"
 #include "thinwire/eval/text_edits.h"
 
 namespace thinwire::eval {

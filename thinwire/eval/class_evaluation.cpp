@@ -1,5 +1,3 @@
-#include "thinwire/eval/class_evaluation.h"
-
 #include <fmt/format.h>
 
 #include <utility>
@@ -7,21 +5,19 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/number_tokens.h"
 #include "thinwire/data/labels.h"
-#include "thinwire/eval/class_metrics.h"
-#include "thinwire/eval/number_metrics.h"
+#include "thinwire/eval/evaluate.h"
+#include "thinwire/eval/metrics.h"
 #include "thinwire/eval/text_row.h"
 
 namespace thinwire::eval {
 namespace {
 
-std::vector<int32_t> tokens_of(const ClassItem& item, const data::Vocabulary& vocabulary,
-                               int64_t longest) {
-  std::vector<int32_t> tokens = data::encode_classified(vocabulary, item.text, item.second);
-  if (std::ssize(tokens) > longest) {
-    tokens[static_cast<size_t>(longest) - 1] = tokens.back();
-    tokens.resize(static_cast<size_t>(longest));
-  }
-  return tokens;
+// Whether the tokens were too many.
+bool shorten(std::vector<int32_t>& tokens, int64_t longest) {
+  if (std::ssize(tokens) <= longest) return false;
+  tokens[static_cast<size_t>(longest) - 1] = tokens.back();
+  tokens.resize(static_cast<size_t>(longest));
+  return true;
 }
 
 std::vector<MetricSum> number_metrics(const TaskItems& task,
@@ -43,11 +39,12 @@ std::vector<MetricSum> number_metrics(const TaskItems& task,
 
 }  // namespace
 
-std::vector<std::vector<float>> classify(const TaskItems& task, const data::Vocabulary& vocabulary,
-                                         int64_t longest, int64_t outputs, model::Model& model,
-                                         const std::function<void(double)>& progress) {
+ClassOutputs classify(const TaskItems& task, const data::Vocabulary& vocabulary, int64_t longest,
+                      int64_t outputs, model::Model& model,
+                      const std::function<void(double)>& progress) {
   const size_t target = target_tokens(outputs);
-  std::vector<std::vector<float>> all;
+  ClassOutputs result;
+  std::vector<std::vector<float>>& all = result.values;
   TextRow row;
   const auto compute = [&] {
     const std::vector<float> logits = model.class_logits(row.tokens(), 1, row.marks());
@@ -60,12 +57,13 @@ std::vector<std::vector<float>> classify(const TaskItems& task, const data::Voca
       progress(static_cast<double>(all.size()) / static_cast<double>(task.texts.size()));
   };
   for (const ClassItem& item : task.texts) {
-    const std::vector<int32_t> tokens = tokens_of(item, vocabulary, longest);
+    std::vector<int32_t> tokens = data::encode_classified(vocabulary, item.text, item.second);
+    result.cut += shorten(tokens, longest) ? 1 : 0;
     if (!row.fits(tokens.size(), longest)) compute();
     row.add(tokens, target);
   }
   compute();
-  return all;
+  return result;
 }
 
 std::vector<MetricSum> class_metrics(const TaskItems& task,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 
 namespace thinwire::eval {
 
@@ -19,6 +20,32 @@ std::vector<ItemPrompts> encode_items(const TaskItems& task, Prompter& prompter)
     }
   }
   return items;
+}
+
+CutCount count_cut(std::span<const ItemPrompts> items) {
+  CutCount count;
+  for (const ItemPrompts& item : items) {
+    for (const Prompt& prompt : item) {
+      ++count.all;
+      count.texts += prompt.cut > 0 ? 1 : 0;
+      count.tokens += prompt.cut;
+      count.choices += prompt.unscored > 0 ? 1 : 0;
+      count.unscored += prompt.unscored;
+    }
+  }
+  return count;
+}
+
+std::string cut_note(const std::string& task, const CutCount& cut, int64_t context) {
+  if (cut.texts == 0) return {};
+  std::string note = fmt::format(
+      "{}: {} of {} do not fit into the context of {} tokens; cut off at their beginning: {}", task,
+      cut.texts, counted(cut.all, "text"), context, counted(cut.tokens, "token"));
+  if (cut.choices > 0) {
+    note += fmt::format(", {} of them from {}, scored by the rest", cut.unscored,
+                        counted(cut.choices, "choice"));
+  }
+  return note;
 }
 
 ItemScores score_items(const std::vector<ItemPrompts>& items, model::Scorer& scorer,

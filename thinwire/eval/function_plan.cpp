@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/eval/call_arguments.h"
 #include "thinwire/eval/text_edits.h"
 
 namespace thinwire::eval {

@@ -46,8 +46,9 @@ fs::path require_file(const std::string& task, const fs::path& folder,
   for (const std::string& name : names) {
     if (auto path = find_file(folder, name)) return *path;
   }
-  throw Error(fmt::format("task {}: {} has no {} (also .gz, .bz2 or .zst)", task, folder.string(),
-                          fmt::join(names, " and no ")));
+  throw Error(fmt::format(
+      "task {}: {} has no {} (also .gz, .bz2 or .zst); --data names the folder that has it", task,
+      folder.string(), fmt::join(names, " and no ")));
 }
 
 const TaskSource& find_source(const Task& task, const fs::path& folder) {
@@ -118,7 +119,7 @@ class Records {
       if (!lines_.next(text)) return false;
     } while (strip(text).empty());
     record = try_parse_json<Json>(text);
-    if (!record.is_object()) throw Error(fmt::format("{}: not a JSON object", place()));
+    if (!record.is_object()) throw Error(fmt::format("{}: {}", place(), json_fault(text)));
     return true;
   }
 

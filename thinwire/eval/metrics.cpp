@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <numeric>
 #include <span>
 
 #include "thinwire/base/error.h"
@@ -116,6 +117,101 @@ std::vector<MetricSum> text_metrics(double log_likelihood, int64_t words, int64_
   return {{"word_perplexity", log_likelihood, static_cast<double>(words)},
           {"byte_perplexity", log_likelihood, static_cast<double>(bytes)},
           {"bits_per_byte", log_likelihood, static_cast<double>(bytes)}};
+}
+
+namespace {
+
+double ratio(double of, double to) { return to == 0 ? 0 : of / to; }
+
+}  // namespace
+
+void ClassCounts::add(int64_t truth, int64_t predicted) {
+  ++texts;
+  right += truth == predicted ? 1 : 0;
+  true_positive += truth == 1 && predicted == 1 ? 1 : 0;
+  false_positive += truth != 1 && predicted == 1 ? 1 : 0;
+  false_negative += truth == 1 && predicted != 1 ? 1 : 0;
+}
+
+void ClassCounts::add(const ClassCounts& other) {
+  classes = std::max(classes, other.classes);
+  texts += other.texts;
+  right += other.right;
+  true_positive += other.true_positive;
+  false_positive += other.false_positive;
+  false_negative += other.false_negative;
+}
+
+std::vector<std::pair<std::string, double>> ClassCounts::metrics() const {
+  std::vector<std::pair<std::string, double>> all = {
+      {"acc", static_cast<double>(right) / static_cast<double>(texts)}};
+  if (classes != 2) return all;
+  const auto tp = static_cast<double>(true_positive), fp = static_cast<double>(false_positive);
+  const auto fn = static_cast<double>(false_negative);
+  const double tn = static_cast<double>(texts) - tp - fp - fn;
+  all.emplace_back("f1", ratio(2 * tp, 2 * tp + fp + fn));
+  all.emplace_back(
+      "mcc", ratio(tp * tn - fp * fn, std::sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))));
+  return all;
+}
+
+int64_t likeliest_class(std::span<const float> logits) {
+  return std::ranges::max_element(logits) - logits.begin();
+}
+
+double class_loss(std::span<const float> logits, int64_t truth) {
+  const double largest = std::ranges::max(logits);
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - largest);
+  return largest + std::log(sum) - logits[static_cast<size_t>(truth)];
+}
+
+namespace {
+
+std::vector<double> ranks_of(const std::vector<double>& numbers) {
+  std::vector<size_t> order(numbers.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) { return numbers[i]; });
+  std::vector<double> ranks(numbers.size());
+  for (size_t first = 0, end = 0; first < order.size(); first = end) {
+    while (end < order.size() && numbers[order[end]] == numbers[order[first]]) ++end;
+    const double shared = static_cast<double>(first + end - 1) / 2;
+    for (size_t i = first; i < end; ++i) ranks[order[i]] = shared;
+  }
+  return ranks;
+}
+
+}  // namespace
+
+void NumberMoments::add(const NumberMoments& other) {
+  if (other.texts == 0) return;
+  const auto here = static_cast<double>(texts), there = static_cast<double>(other.texts);
+  const double both = here + there, weight = here * there / both;
+  const double true_step = other.true_mean - true_mean;
+  const double predicted_step = other.predicted_mean - predicted_mean;
+  true_square += other.true_square + weight * true_step * true_step;
+  predicted_square += other.predicted_square + weight * predicted_step * predicted_step;
+  product += other.product + weight * true_step * predicted_step;
+  true_mean += true_step * there / both;
+  predicted_mean += predicted_step * there / both;
+  texts += other.texts;
+}
+
+double NumberMoments::pearson() const {
+  if (true_square == 0 || predicted_square == 0) return 0;
+  return product / (std::sqrt(true_square) * std::sqrt(predicted_square));
+}
+
+double spearman(const std::vector<std::pair<double, double>>& pairs) {
+  std::vector<double> truths, predictions;
+  for (const auto& [truth, predicted] : pairs) {
+    truths.push_back(truth);
+    predictions.push_back(predicted);
+  }
+  const std::vector<double> first = ranks_of(truths), second = ranks_of(predictions);
+  NumberMoments moments;
+  for (size_t i = 0; i < pairs.size(); ++i) moments.add(first[i], second[i]);
+  return moments.pearson();
 }
 
 }  // namespace thinwire::eval

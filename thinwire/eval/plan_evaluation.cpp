@@ -1,11 +1,9 @@
-#include "thinwire/eval/plan_evaluation.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/model/generation.h"
+#include "thinwire/eval/evaluate.h"
 #include "thinwire/model/sampler.h"
 
 namespace thinwire::eval {
@@ -23,15 +21,18 @@ size_t find_stop(const std::string& text, size_t seen, const std::vector<std::st
 }  // namespace
 
 std::string generate_text(std::span<const int32_t> prompt, const GenerationOptions& options,
-                          const data::Vocabulary& vocabulary, model::Decoder& decoder) {
+                          const EndedVocabulary& vocabulary, model::Decoder& decoder) {
   decoder.reset();
   model::Sampler greedy({.temperature = 0});
-  data::TextStream stream(vocabulary, true);
+  const auto is_end = [&](int32_t token) {
+    return std::ranges::find(vocabulary.ends, token) != vocabulary.ends.end();
+  };
+  data::TextStream stream(vocabulary.vocabulary, true);
   std::string text;
   size_t end = std::string::npos;
-  model::generate_tokens(decoder, greedy, prompt, {options.max_tokens, vocabulary.size()},
-                         [&](int32_t token) {
-                           if (token == vocabulary.eos()) return false;
+  model::generate_tokens(decoder, greedy, prompt,
+                         {options.max_tokens, vocabulary.vocabulary.size()}, [&](int32_t token) {
+                           if (is_end(token)) return false;
                            const size_t seen = text.size();
                            text += stream.push(token);
                            end = find_stop(text, seen, options.stop);
@@ -42,10 +43,10 @@ std::string generate_text(std::span<const int32_t> prompt, const GenerationOptio
 }
 
 std::vector<GeneratedPlan> generate_plans(const TaskItems& task, Prompter& prompter,
-                                          const data::Vocabulary& vocabulary,
+                                          const EndedVocabulary& vocabulary,
                                           model::Decoder& decoder,
                                           const std::function<void(double)>& progress) {
-  std::vector<std::vector<int32_t>> prompts;
+  std::vector<Prompt> prompts;
   for (const PlanItem& item : task.plans) {
     try {
       prompts.push_back(prompter.generation_prompt(item.prompt, task.generation.max_tokens));
@@ -55,9 +56,10 @@ std::vector<GeneratedPlan> generate_plans(const TaskItems& task, Prompter& promp
   }
   std::vector<GeneratedPlan> plans;
   for (const PlanItem& item : task.plans) {
-    std::string text = generate_text(prompts[plans.size()], task.generation, vocabulary, decoder);
+    Prompt& prompt = prompts[plans.size()];
+    std::string text = generate_text(prompt.tokens, task.generation, vocabulary, decoder);
     PlanScore score = score_plan(text, item.reference);
-    plans.push_back({std::move(text), std::move(score)});
+    plans.push_back({std::move(text), std::move(score), std::move(prompt)});
     if (progress) {
       progress(static_cast<double>(plans.size()) / static_cast<double>(task.plans.size()));
     }

@@ -17,6 +17,8 @@ namespace thinwire::eval {
 struct Prompt {
   std::vector<int32_t> tokens;
   int64_t scored = 1;
+  int64_t cut = 0;       // tokens before them that the context had no room for
+  int64_t unscored = 0;  // how many of these would have been predicted
 
   model::ScoredText text() const { return {tokens, scored}; }
 };
@@ -29,13 +31,14 @@ class Prompter {
   Prompter(const data::Vocabulary& vocabulary, int32_t begin, int64_t context);
 
   // A continuation of a context, encoded together; white space at the context's end counts as the
-  // continuation's. Throws Error for characters that the vocabulary cannot spell, and for a
-  // continuation that has no tokens or more than the context has.
+  // continuation's. Of one that is longer than the context its last tokens are scored. Throws Error
+  // for characters that the vocabulary cannot spell, and for a continuation without tokens. Where a
+  // text has the name of the unknown token, as "<unk>", that token is scored like any other.
   Prompt continuation(const std::string& context, const std::string& continuation);
 
-  // What precedes a text of at most `room` tokens to generate; never empty. Throws Error as above,
-  // and if `room` leaves nothing of the context.
-  std::vector<int32_t> generation_prompt(const std::string& text, int64_t room);
+  // What precedes a text of at most `room` tokens to generate; never empty, and nothing of it is
+  // scored. Throws Error as above, and if `room` leaves nothing of the context.
+  Prompt generation_prompt(const std::string& text, int64_t room);
 
   // A whole text, in windows that each see one token of the one before (the last: a full window).
   // As in the harness, the token with which texts begin is itself predicted once, after itself.
@@ -45,6 +48,7 @@ class Prompter {
  private:
   std::vector<int32_t> encode(const std::string& text, bool with_begin);
   void require_spelling(std::string_view text, const std::vector<int32_t>& tokens);
+  bool spells_unknown(std::string_view text, std::string_view name);
   int32_t prefix() const;  // stands before texts that are scored from their first token on
 
   const data::Vocabulary& vocabulary_;

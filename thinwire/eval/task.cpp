@@ -10,7 +10,6 @@
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
 #include "thinwire/eval/metrics.h"
-#include "thinwire/eval/shipped_tasks.h"
 #include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {

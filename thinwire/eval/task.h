@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/config/fields.h"
@@ -57,5 +59,14 @@ Task find_task(const std::string& name_or_file);
 
 // Names of the program's tasks, in order.
 std::vector<std::string> task_names();
+
+// The task files of tasks/, which are part of the program.
+struct ShippedTask {
+  std::string_view name;  // of the file, without .toml
+  std::string_view toml;  // its text
+};
+
+// Ordered by name.
+std::span<const ShippedTask> shipped_tasks();
 
 }  // namespace thinwire::eval

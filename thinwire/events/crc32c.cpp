@@ -1,6 +1,6 @@
-#include "thinwire/events/crc32c.h"
-
 #include <array>
+
+#include "thinwire/events/tensorboard.h"
 
 namespace thinwire::events {
 namespace {

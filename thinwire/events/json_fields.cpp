@@ -1,11 +1,10 @@
-#include "thinwire/events/json_fields.h"
-
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/events/run_log.h"
 
 namespace thinwire::events {
 namespace {

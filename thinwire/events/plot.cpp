@@ -151,7 +151,7 @@ bool is_svg(const fs::path& file) {
 
 }  // namespace
 
-bool have_gnuplot() { return have_program("gnuplot"); }
+bool have_gnuplot() { return !find_program("gnuplot").empty(); }
 
 void plot_lines(const PlotSpec& spec, const fs::path& file) { plot_panels({&spec, 1}, file); }
 
@@ -162,16 +162,17 @@ void plot_panels(std::span<const PlotSpec> panels, const fs::path& file) {
         "cannot plot {}: the program gnuplot is not installed (Debian package gnuplot-nox)",
         file.string()));
   }
-  // Drawn under a temporary name and renamed, like every file.
+  AtomicFile out(file);  // before gnuplot finds that it cannot write there
   const std::string drawing = file.string() + ".drawing";
-  if (file.has_parent_path()) fs::create_directories(file.parent_path());
-  const ProcessOutput run = run_process({"gnuplot", "-"}, make_script(panels, drawing, svg));
+  const ProcessOutput run =
+      run_process({find_program("gnuplot"), "-"}, make_script(panels, drawing, svg));
   if (!run.state.ok() || !fs::exists(drawing)) {
     fs::remove(drawing);
     throw Error(fmt::format("cannot plot {}: gnuplot ended with {}: {}", file.string(),
                             run.state.describe(), run.text));
   }
-  write_file(file, read_text_file(drawing));
+  out.write(read_text_file(drawing));
+  out.commit();
   fs::remove(drawing);
 }
 

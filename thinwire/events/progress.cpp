@@ -270,8 +270,15 @@ void set_quiet() {
 }
 
 void print_message(std::string_view text) {
+  {
+    const std::lock_guard lock(screen().mutex);
+    if (screen().quiet) return;
+  }
+  print_needed(text);
+}
+
+void print_needed(std::string_view text) {
   const std::lock_guard lock(screen().mutex);
-  if (screen().quiet) return;
   Progress* shown = screen().shown;
   if (shown == nullptr || shown->mode_ != Progress::Mode::kLive) {
     put_to(STDERR_FILENO, fmt::format("{}\n", text));

@@ -12,7 +12,6 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/events/json_fields.h"
 
 namespace thinwire::events {
 namespace {
@@ -41,8 +40,8 @@ bool for_each_line(std::string_view text,
 Json parse_line(std::string_view line, const std::string& origin) {
   Json value = try_parse_json<Json>(line);
   if (value.is_discarded()) {
-    throw Error(fmt::format("{}: this line is damaged: it is not JSON; remove it to read the rest",
-                            origin));
+    throw Error(fmt::format("{}: this line is damaged: it is {}; remove it to read the rest",
+                            origin, json_fault(line, "not JSON")));
   }
   return value;
 }

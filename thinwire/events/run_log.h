@@ -10,9 +10,11 @@
 
 #include <cstdint>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -120,5 +122,54 @@ struct RunHistory {
 
 // Throws Error naming file, line and field if anything but the last line is damaged.
 RunHistory read_run_log(const fs::path& file);
+
+// Receives what a run records while it is recorded: the events of events.jsonl, and each worker's
+// own part of every step, of which the log keeps only the mean over the workers.
+
+// One worker's part of one step; seconds by the worker's own clock.
+struct WorkerStep {
+  int worker = 0;
+  int64_t step = 0;       // completed steps, this one included
+  double compute_s = 0;   // reading rows, forward and backward passes, updating weights
+  double exchange_s = 0;  // sending, and waiting for the others
+};
+
+// Called on the run's own threads, one call at a time, so implementations return quickly. Events
+// that were read back from the log of a resumed run come first; they have a time above 0.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void on_event(const StepEvent& event) = 0;
+  virtual void on_event(const EvalEvent& event) = 0;
+  virtual void on_event(const MessageEvent& event) = 0;
+  virtual void on_event(const WorkerStep& part) = 0;
+};
+
+// Typed reading of JSON objects for the files of a run. Private to events' .cpp files, since it
+// includes the JSON library.
+
+using Json = nlohmann::ordered_json;
+
+// Reads the fields of one JSON object. Every Error begins with `origin` (the file, and the line if
+// it has lines) and names the key, the expected type and what is there instead.
+class JsonFields {
+ public:
+  // Throws Error if `object` is not an object. Both arguments must outlive this.
+  JsonFields(const Json& object, std::string_view origin);
+
+  bool has(const std::string& key) const { return object_.contains(key); }
+  // A number; null reads as NaN.
+  double number(const std::string& key) const;
+  int64_t integer(const std::string& key) const;
+  std::string text(const std::string& key) const;
+  const Json& object(const std::string& key) const;
+
+ private:
+  const Json& at(const std::string& key, const char* type) const;
+  [[noreturn]] void wrong_type(const std::string& key, const char* type) const;
+
+  const Json& object_;
+  std::string_view origin_;
+};
 
 }  // namespace thinwire::events

@@ -6,7 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/events/json_fields.h"
+#include "thinwire/events/run_log.h"
 
 namespace thinwire::events {
 namespace {
@@ -81,8 +81,9 @@ Summary read_summary(const fs::path& file) {
 Summary parse_summary(std::string_view text, const std::string& origin) {
   Json json = try_parse_json<Json>(text);
   if (json.is_discarded()) {
-    throw Error(fmt::format(
-        "{} is damaged: it is not JSON; remove it, and `thinwire train` writes it again", origin));
+    throw Error(
+        fmt::format("{} is damaged: it is {}; remove it, and `thinwire train` writes it again",
+                    origin, json_fault(text, "not JSON")));
   }
   if (json.is_object()) {  // what earlier versions did not write
     json.emplace("compute_utilization", 0.0);

@@ -11,8 +11,6 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
-#include "thinwire/events/crc32c.h"
-#include "thinwire/events/tensorboard_wire.h"
 
 namespace thinwire::events {
 namespace {

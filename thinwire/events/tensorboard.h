@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,5 +71,34 @@ TensorBoardFile read_tensorboard(const fs::path& file);
 // to the damage. Empty if the folder does not exist.
 using TensorBoardSteps = std::map<std::string, std::vector<int64_t>>;
 TensorBoardSteps tensorboard_steps(const fs::path& folder);
+
+// CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected), as used by TFRecord files and by iSCSI
+// (RFC 3720, appendix B.4, whose vectors the test checks).
+uint32_t crc32c(std::span<const uint8_t> bytes);
+
+// TFRecord's masking, so that a CRC stored among the data it covers stays meaningful.
+inline uint32_t masked_crc32c(std::span<const uint8_t> bytes) {
+  const uint32_t crc = crc32c(bytes);
+  return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
+}
+
+// Shared by the writer and the reader of event files: constants of protobuf's wire format and of
+// tensorflow.Event (tensorflow/core/util/event.proto and tensorflow/core/framework/summary.proto).
+constexpr const char* kFileNameStart = "events.out.tfevents.";
+
+// Protobuf wire types.
+enum WireType : uint8_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
+
+// Field numbers of tensorflow.Event and the messages inside it.
+constexpr uint32_t kEventWallTime = 1;
+constexpr uint32_t kEventStep = 2;
+constexpr uint32_t kEventFileVersion = 3;
+constexpr uint32_t kEventSummary = 5;
+constexpr uint32_t kEventSessionLog = 7;
+constexpr uint32_t kSummaryValue = 1;
+constexpr uint32_t kValueTag = 1;
+constexpr uint32_t kValueSimpleValue = 2;
+constexpr uint32_t kSessionLogStatus = 1;
+constexpr uint64_t kSessionStart = 1;
 
 }  // namespace thinwire::events

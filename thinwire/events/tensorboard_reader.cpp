@@ -8,9 +8,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/events/crc32c.h"
 #include "thinwire/events/tensorboard.h"
-#include "thinwire/events/tensorboard_wire.h"
 
 namespace thinwire::events {
 namespace {

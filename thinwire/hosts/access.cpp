@@ -1,9 +1,13 @@
 #include "thinwire/hosts/access.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
+#include <ctime>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -12,9 +16,9 @@
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/cluster.h"
-#include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/transport/mailbox/courier_mailbox.h"
+#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -24,6 +28,8 @@ namespace {
 
 constexpr int kTries = 4;  // that a server refuses
 constexpr std::chrono::milliseconds kRetryInterval(500);
+constexpr const char* kWhatToCheck =
+    "check the address, that `thinwire serve` runs there, and that the port is open from here";
 
 Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
   transport::NatsOptions options{
@@ -56,13 +62,15 @@ Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Id
     if (courier) return courier;
     if (courier.error().kind == FailureKind::kRefused) {
       if (++refusals == kTries) return courier;
+    } else if (!waits && no_server_exists(access)) {
+      return fail(FailureKind::kLostPeer, "no machine has this name");
     } else if (watch.seconds() >= access.wait_s) {
       return courier;
     } else if (!waits) {
-      if (no_server_exists(access)) return fail(FailureKind::kLostPeer, "no machine has this name");
-      events::print_message(
-          fmt::format("nobody answers at {}; waits for the run's server, up to {} ({})",
-                      access.address(), format_seconds(access.wait_s), courier.error().message));
+      const std::string& why = courier.error().message;
+      events::print_message(fmt::format(
+          "nobody answers at {}; waits for the run's server, up to {} ({}{})", access.address(),
+          format_seconds(access.wait_s), why == "nobody answers" ? "" : why + "; ", kWhatToCheck));
       waits = true;
     }
     std::this_thread::sleep_for(kRetryInterval);
@@ -70,11 +78,8 @@ Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Id
 }
 
 [[noreturn]] void throw_unreachable(const Access& access, const Failure& failure) {
-  throw Error(
-      fmt::format("cannot reach the run at {}: {}; check the address, that `thinwire serve` runs "
-                  "there, and that "
-                  "the port is open from here",
-                  access.address(), failure.message));
+  throw Unreachable(fmt::format("cannot reach the run at {}: {}; {}",
+                                fmt::join(access.servers, ", "), failure.message, kWhatToCheck));
 }
 
 Access mailbox_access(const std::string& folder, const PublicKey& founder,
@@ -87,13 +92,55 @@ Access mailbox_access(const std::string& folder, const PublicKey& founder,
                     "folder on this machine; '{}' is not a folder",
                     folder));
   }
-  return {{folder}, "", token.run, founder, {token.secret, ""}, true};
+  return {.servers = {folder},
+          .authority = {},
+          .run = token.run,
+          .founder = founder,
+          .newcomer = {token.secret, ""},
+          .mailbox = true,
+          .wait_s = kMailboxPatience.answer_s};
 }
 
-// Whether a blob that could not be fetched may be there later.
-bool may_arrive(FailureKind kind) {
-  return kind == FailureKind::kLostPeer || kind == FailureKind::kDeadline ||
-         kind == FailureKind::kCorruptPayload;
+// Whether the folder has something besides runs and hidden files.
+bool holds_other_files(const fs::path& folder) {
+  std::error_code unreadable;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with('.') &&
+        !transport::decode_public_key(transport::NKeyKind::kUser, name).has_value()) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string date_text(double seconds) {
+  return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+void check_clock(const Access& access, const Failure& failure) {
+  const std::string problem = clock_problem(access.authority, failure.message, unix_seconds());
+  if (!problem.empty()) {
+    throw Error(fmt::format("cannot trust the server at {}: {}", access.address(), problem));
+  }
+}
+
+// How long to go on trying to fetch a blob after this failure.
+double patience_with(FailureKind kind, const Patience& patience) {
+  switch (kind) {
+    case FailureKind::kDeadline:
+      return std::max(patience.arrival_s, patience.wait_s);
+    case FailureKind::kLostPeer:
+    case FailureKind::kCorruptPayload:
+      return patience.arrival_s;
+    default:
+      return 0;
+  }
+}
+
+void say_that_it_waits(const std::string& what, const std::string& why, double seconds) {
+  events::print_message(fmt::format("{} cannot be fetched yet ({}); waits for it, up to {}", what,
+                                    why, format_seconds(seconds)));
 }
 
 }  // namespace
@@ -107,7 +154,7 @@ Access parse_access(const std::string& address, const std::string& token, const 
                                  decoded->run));
   }
   if (decoded->address.empty()) return mailbox_access(address, *founder, *decoded, ca);
-  (void)parse_endpoint("address", address);
+  (void)parse_address("address", address);
   std::string authority = ca.empty() ? decoded->authority : read_authority(ca);
   std::vector<std::string> servers = std::move(decoded->more_addresses);
   servers.insert(servers.begin(), decoded->address);
@@ -124,8 +171,52 @@ Access parse_access(const std::string& address, const std::string& token, const 
           .sites = decoded->sites};
 }
 
-std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const PublicKey& founder,
-                                                 const std::string& self, bool leaves_nothing) {
+void check_outside_mailbox(const fs::path& run_folder, const fs::path& mailbox) {
+  const fs::path within = fs::weakly_canonical(run_folder);
+  const fs::path whole = fs::weakly_canonical(mailbox);
+  if (std::ranges::mismatch(whole, within).in1 != whole.end()) return;
+  throw UsageError(
+      fmt::format("[run] dir must lie outside the mailbox {}, which others read, because it holds "
+                  "secret keys, got {}",
+                  mailbox.string(), run_folder.string()));
+}
+
+void check_served_mailbox(const fs::path& run_folder, const fs::path& mailbox) {
+  std::error_code unreadable;
+  if (fs::is_directory(mailbox, unreadable)) return check_outside_mailbox(run_folder, mailbox);
+  throw UsageError(fmt::format("--mailbox: {} is not a folder; create it, or mount what it is on",
+                               mailbox.string()));
+}
+
+void await_mailbox(const Access& access) {
+  const Stopwatch watch;
+  // What the coordinator writes arrives whenever it is synchronised.
+  const fs::path coordinator = fs::path(access.address()) / access.run / access.run;
+  std::error_code unreadable;
+  for (bool waits = false; !fs::is_directory(coordinator, unreadable); waits = true) {
+    if (holds_other_files(access.address())) {
+      throw UsageError(
+          fmt::format("address: {} holds other files and not the token's run; give the "
+                      "folder that is synchronised with the run's mailbox",
+                      access.address()));
+    }
+    constexpr const char* kQuestion = "is this the folder that is synchronised with the mailbox?";
+    if (watch.seconds() >= access.wait_s) {
+      throw Unreachable(
+          fmt::format("the token's run is not in {}; {}", access.address(), kQuestion));
+    }
+    if (!waits) {
+      events::print_message(
+          fmt::format("the token's run is not in {} yet; waits for it, up to {} ({})",
+                      access.address(), format_seconds(access.wait_s), kQuestion));
+    }
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+std::unique_ptr<transport::Courier> open_mailbox(
+    const fs::path& folder, const PublicKey& founder, const std::string& self, bool leaves_nothing,
+    std::function<void(const std::string& sentence)> notice) {
   const std::string run = transport::participant_name(founder);
   auto courier = transport::open_mailbox_courier({.folder = folder,
                                                   .run = run,
@@ -133,14 +224,44 @@ std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const P
                                                   .coordinator = run,
                                                   .timeout_s = kTimeoutSeconds,
                                                   .max_blob_bytes = kMaxBlobBytes,
-                                                  .leaves_nothing = leaves_nothing});
+                                                  .leaves_nothing = leaves_nothing,
+                                                  .notice = std::move(notice)});
   if (courier) return std::move(*courier);
   throw UsageError(
       fmt::format("the mailbox {} cannot be used: {}", folder.string(), courier.error().message));
 }
 
+std::string clock_problem(const std::string& authority, const std::string& refusal, double now) {
+  constexpr std::string_view kRemedy = "set the clock (timedatectl set-ntp true)";
+  if (!authority.empty()) {
+    const transport::Validity valid = transport::validity_of(authority);
+    const auto from = static_cast<double>(valid.from);
+    const auto until = static_cast<double>(valid.until);
+    if (now < from) {
+      return fmt::format(
+          "this machine's clock is slow: it says {}, but the run's certificate is valid only from "
+          "{} on; {}",
+          date_text(now), date_text(from), kRemedy);
+    }
+    if (now > until) {
+      return fmt::format(
+          "the run's certificate was valid until {}, and this machine's clock says {}; if it is "
+          "wrong, {}",
+          date_text(until), date_text(now), kRemedy);
+    }
+  }
+  // Of a certificate that the server alone has.
+  const bool early = refusal.find("certificate is not yet valid") != refusal.npos;
+  if (!early && refusal.find("certificate has expired") == refusal.npos) return "";
+  return fmt::format(
+      "its certificate {}, by this machine's clock, which says {}; if the clock is "
+      "wrong, {}",
+      early ? "is not yet valid" : "has expired", date_text(now), kRemedy);
+}
+
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as) {
   if (access.mailbox) {
+    await_mailbox(access);
     // Several machines have the token, and each needs a folder of its own.
     const bool newcomer = as.seed == access.newcomer.seed;
     const PublicKey key = make_signer(newcomer ? make_seed() : as.seed)->key();
@@ -150,47 +271,60 @@ std::unique_ptr<transport::Courier> connect(const Access& access, const Identity
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind != FailureKind::kRefused) throw_unreachable(access, courier.error());
+  check_clock(access, courier.error());
   throw Error(
-      fmt::format("{} does not accept the token (it may have expired, been used or been revoked), "
-                  "or is not the "
-                  "server that the token is for: {}",
+      fmt::format("{} does not accept the token, which may have expired, been used or been "
+                  "revoked, or be another run's: {}; ask the run's owner for its address and a "
+                  "new token",
                   access.address(), courier.error().message));
 }
 
 std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as) {
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
-  if (courier.error().kind == FailureKind::kRefused) return nullptr;
+  if (courier.error().kind == FailureKind::kRefused) {
+    check_clock(access, courier.error());
+    return nullptr;
+  }
   throw_unreachable(access, courier.error());
 }
 
-Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
-                 const PublicKey& holder, const Patience& patience, const std::atomic<bool>* stop) {
+Bytes fetch_blob(transport::Courier& courier, const std::string& what,
+                 const transport::BlobId& blob, const PublicKey& holder, const Patience& patience,
+                 const std::atomic<bool>* stop) {
   const Stopwatch watch;
-  while (true) {
+  for (bool waits = false;; waits = true) {
     Waiting<Bytes> got;
     courier.get(blob, {transport::participant_name(holder)}, transport::Priority::kBulk,
                 got.setter());
     Result<Bytes> bytes = got.wait(stop);
     if (bytes) return std::move(*bytes);
-    if (may_arrive(bytes.error().kind) && watch.seconds() < patience.arrival_s) continue;
-    throw Error(
-        fmt::format("cannot fetch {} from the run: {}", to_hex(blob.name), bytes.error().message));
+    const double limit_s = patience_with(bytes.error().kind, patience);
+    if (watch.seconds() >= limit_s) {
+      throw Error(fmt::format("{} cannot be fetched: {}", what, bytes.error().message));
+    }
+    if (!waits) say_that_it_waits(what, bytes.error().message, limit_s);
   }
 }
 
 RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder,
-                                 const Patience& patience) {
+                                 const Patience& patience, const std::atomic<bool>* stop) {
+  const std::string what = "the run's description";
   Waiting<Bytes> first;
   const auto setter = first.setter();
   const auto reading = courier.read(kEntryStream, 1, [&](uint64_t sequence, Bytes record) {
     if (sequence == 1) setter(Result<Bytes>(std::move(record)));
   });
-  const Result<Bytes> entry = first.wait_for(patience.answer_s);
-  if (!entry) throw Error("the run has no description: " + entry.error().message);
+  Result<Bytes> entry = first.wait_for(patience.answer_s, stop);
+  if (!entry && entry.error().kind == FailureKind::kDeadline &&
+      patience.wait_s > patience.answer_s) {
+    say_that_it_waits(what, entry.error().message, patience.wait_s);
+    entry = first.wait_for(patience.wait_s - patience.answer_s, stop);
+  }
+  if (!entry) throw Error(fmt::format("{} cannot be fetched: {}", what, entry.error().message));
   const auto id = decode_entry(*entry, founder);
   if (!id) throw Error(id.error().message);
-  const Bytes bytes = fetch_blob(courier, *id, founder, patience, nullptr);
+  const Bytes bytes = fetch_blob(courier, what, *id, founder, patience, stop);
   Result<RunDescription> description = decode_description(bytes);
   if (!description) throw Error(description.error().message);
   return std::move(*description);

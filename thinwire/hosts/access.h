@@ -3,18 +3,49 @@
 // messages meant for users.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::hosts {
+
+// Addresses as HOST:PORT.
+struct Endpoint {
+  std::string host;  // an IPv6 address without its brackets
+  int port = 0;
+};
+
+// Where to listen. Throws UsageError that names the option for anything but HOST:PORT with a port
+// from 0, for a free one, to 65535.
+Endpoint parse_endpoint(const std::string& option, const std::string& text);
+// Where others connect: likewise with a port from 1 on and a host that a join token can hold.
+Endpoint parse_address(const std::string& option, const std::string& text);
+
+// Whether it is certain that no machine has this name: false while names cannot be looked up.
+bool names_nobody(const std::string& host);
+
+// The address of a server that listens at `listen` with this actual port: for use on this machine
+// (near), and for use on others (far). If it listens on all addresses, the latter is this machine's
+// name.
+std::string near_address(const Endpoint& listen, int port);
+std::string far_address(const Endpoint& listen, int port);
+
+// Nobody answers there.
+class Unreachable : public Error {
+ public:
+  using Error::Error;
+};
 
 // How long to wait for an answer from a server or a coordinator.
 inline constexpr double kTimeoutSeconds = 30;
@@ -27,6 +58,7 @@ inline constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 38;
 struct Patience {
   double answer_s = kTimeoutSeconds;  // for an answer
   double arrival_s = 0;               // for a blob that is not there yet
+  double wait_s = 0;                  // for a server or a coordinator that is down
 };
 // A mailbox may be synchronised every few minutes only, and large files take their time.
 inline constexpr Patience kMailboxPatience{600, 3600};
@@ -45,8 +77,13 @@ struct Access {
   Identity newcomer;                 // the token's
   bool mailbox = false;
   bool sites = false;  // each of the cluster's servers is a site's; `servers` has only this one's
-  double wait_s = 0;   // how long to try to reach a server, while none answers; 0: one attempt
-  Patience patience() const { return mailbox ? kMailboxPatience : Patience(); }
+  // How long to wait for a server or a coordinator that is down, or for a mailbox's run to arrive;
+  // 0: not at all.
+  double wait_s = 0;
+  Patience patience() const {
+    if (!mailbox) return {.wait_s = wait_s};
+    return {std::max(wait_s, kTimeoutSeconds), kMailboxPatience.arrival_s};
+  }
   const std::string& address() const { return servers.front(); }
 };
 
@@ -57,28 +94,47 @@ struct Access {
 // machine, which must exist.
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca);
 
-// Opens the mailbox of the run that `founder` coordinates, for a participant. `leaves_nothing`: its
-// files are removed at the end.
-std::unique_ptr<transport::Courier> open_mailbox(const fs::path& folder, const PublicKey& founder,
-                                                 const std::string& self,
-                                                 bool leaves_nothing = false);
+// Whether a machine whose clock says `now` (seconds since 1970) could not believe the certificate
+// of a run's authority because of its date, in a sentence; empty: the date is not the reason.
+// `refusal`: what the connection failed with.
+std::string clock_problem(const std::string& authority, const std::string& refusal, double now);
 
-// Connects. With a mailbox, a newcomer has a name of its own that nobody else has, for that time.
-// Throws Error with the likely cause if the server refuses, if no machine has the address's name,
-// or if nobody answers for access.wait_s; prints a message once it waits. One attempt takes up to
-// twice kTimeoutSeconds for each server.
+// Throws UsageError if a run's folder, whose keys are secret, lies in its mailbox.
+void check_outside_mailbox(const fs::path& run_folder, const fs::path& mailbox);
+// The same for the mailbox that a run is to be served through (--mailbox), which must be a folder.
+void check_served_mailbox(const fs::path& run_folder, const fs::path& mailbox);
+
+// Waits for access.wait_s until the run is in the mailbox's folder; prints a message once it waits.
+// Throws UsageError if the folder holds other files and not the run, and Unreachable if the run
+// does not arrive. Writes nothing.
+void await_mailbox(const Access& access);
+
+// Opens the mailbox of the run that `founder` coordinates, for a participant. `leaves_nothing`: its
+// files are removed at the end. `notice`: as MailboxOptions; messages are printed by default.
+std::unique_ptr<transport::Courier> open_mailbox(
+    const fs::path& folder, const PublicKey& founder, const std::string& self,
+    bool leaves_nothing = false,
+    std::function<void(const std::string& sentence)> notice = events::print_message);
+
+// Connects. With a mailbox, it waits as await_mailbox does, and a newcomer has a name of its own
+// that nobody else has, for that time. Throws Error with the likely cause if the server refuses or
+// this machine's clock is wrong, and Unreachable if no machine has the address's name or nobody
+// answers for access.wait_s; prints a message once it waits. One attempt takes up to twice
+// kTimeoutSeconds for each server.
 std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
 
-// Like connect, but returns null if the server refuses this identity.
+// Like connect, but returns null if the server refuses this identity and the clock is not to blame.
 std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as);
 
-// Fetches a blob from its holder. Throws Error if that fails or `stop`, which may be null, is set.
-Bytes fetch_blob(transport::Courier& courier, const transport::BlobId& blob,
-                 const PublicKey& holder, const Patience& patience, const std::atomic<bool>* stop);
+// Fetches a blob from its holder; `what` it is, for messages. Says so once it waits for a server
+// that is down. Throws Error if that fails or `stop`, which may be null, is set.
+Bytes fetch_blob(transport::Courier& courier, const std::string& what,
+                 const transport::BlobId& blob, const PublicKey& holder, const Patience& patience,
+                 const std::atomic<bool>* stop);
 
 // The run's description, which its founder signed. A newcomer's courier may not read it from a
-// server.
+// server. Waits and throws as fetch_blob does.
 RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder,
-                                 const Patience& patience);
+                                 const Patience& patience, const std::atomic<bool>* stop);
 
 }  // namespace thinwire::hosts

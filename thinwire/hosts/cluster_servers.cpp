@@ -1,5 +1,4 @@
 #include "thinwire/hosts/access.h"
-#include "thinwire/hosts/nats_coordinator.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "thinwire/transport/nats/connection_notice.h"
+#include "thinwire/transport/nats/nats_answers.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/hosts/endpoint.h"
-
 #include <fmt/format.h>
 #include <netdb.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <charconv>
 
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/access.h"
+#include "thinwire/transport/nats/join_token.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -41,6 +41,22 @@ Endpoint parse_endpoint(const std::string& option, const std::string& text) {
   }
   throw UsageError(fmt::format("{} must be HOST:PORT with a port from 0 to {}, got '{}'", option,
                                kMaxPort, text));
+}
+
+Endpoint parse_address(const std::string& option, const std::string& text) {
+  Endpoint endpoint = parse_endpoint(option, text);
+  if (endpoint.port == 0) {
+    throw UsageError(fmt::format(
+        "{} must be HOST:PORT with the port to which members connect, from 1 to {}, got '{}'",
+        option, kMaxPort, text));
+  }
+  if (!transport::is_token_address(text)) {
+    throw UsageError(
+        fmt::format("{} must be HOST:PORT with a HOST of letters, digits, '-' and '.', or an IPv6 "
+                    "address in [], got '{}'",
+                    option, text));
+  }
+  return endpoint;
 }
 
 bool names_nobody(const std::string& host) {

@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/hosts/endpoint.h"
+#include "thinwire/base/signed_message.h"
+#include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -119,6 +122,51 @@ std::string token_text(const Entrance& entrance, const std::string& run, const S
        .more_addresses = {entrance.servers.begin() + 1, entrance.servers.end()},
        .jwt = jwt_of(entrance, run, newcomer),
        .sites = entrance.sites});
+}
+
+namespace {
+
+constexpr MessageFormat kFormat{"TWEN", 2, "an enrolment"};
+
+PublicKey read_key(ByteReader& reader) {
+  PublicKey key;
+  const auto raw = reader.get_bytes(key.bytes.size());
+  std::ranges::copy(raw, key.bytes.begin());
+  return key;
+}
+
+}  // namespace
+
+Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role) {
+  Bytes bytes;
+  begin_message(bytes, kFormat);
+  ByteWriter writer(bytes);
+  writer.put_bytes(token.key().bytes);
+  writer.put_bytes(run.bytes);
+  writer.put_bytes(key.bytes);
+  writer.put(static_cast<uint8_t>(role));
+  sign_message(bytes, token);
+  return bytes;
+}
+
+Result<Enrolment> decode_enrolment(std::span<const uint8_t> bytes, const PublicKey& run,
+                                   const PublicKey& key) {
+  const Result<SignedMessage> message = open_message(bytes, kFormat);
+  if (!message) return tl::unexpected(message.error());
+  ByteReader reader(message->content);
+  const PublicKey token = read_key(reader);
+  const PublicKey its_run = read_key(reader);
+  const PublicKey its_key = read_key(reader);
+  const auto role = reader.get<uint8_t>();
+  if (!reader.at_end()) return not_a_message(kFormat, "its parts have wrong lengths");
+  if (role >= std::size(kRoleNames)) return not_a_message(kFormat, "its role is unknown");
+  if (its_run != run || its_key != key) {
+    return not_a_message(kFormat, "it is of another key or for another run");
+  }
+  if (!verify(token, message->signed_part, message->signature)) {
+    return not_a_message(kFormat, "its token has not signed it");
+  }
+  return Enrolment{token, static_cast<Role>(role)};
 }
 
 }  // namespace thinwire::hosts

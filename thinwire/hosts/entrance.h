@@ -5,12 +5,16 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/hosts/cluster.h"
+#include "thinwire/hosts/key_ring.h"
 
 namespace thinwire::hosts {
 
@@ -54,5 +58,20 @@ std::string jwt_of(const Entrance& entrance, const std::string& run,
 // The text of a token whose secret is `secret`.
 std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
                        int64_t expires);
+
+// What a request to be enrolled says: with which token, and as what. The token's key has signed it,
+// which proves that the newcomer has the token where no server checks who sends what, as in a
+// mailbox. docs/formats.md, "Requests and answers".
+struct Enrolment {
+  PublicKey token;            // that signed it
+  Role role = Role::kMember;  // that the newcomer wants to have
+};
+
+// That `key` may be enrolled in the run with this token.
+Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role);
+
+// Total. kCorruptPayload for anything else, and for an enrolment of another key or in another run.
+Result<Enrolment> decode_enrolment(std::span<const uint8_t> bytes, const PublicKey& run,
+                                   const PublicKey& key);
 
 }  // namespace thinwire::hosts

@@ -1,7 +1,9 @@
 #include "thinwire/hosts/join_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -9,30 +11,45 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/hosts/activity_display.h"
-#include "thinwire/hosts/endpoint.h"
-#include "thinwire/hosts/enrolment.h"
-#include "thinwire/hosts/folder_lock.h"
+#include "thinwire/hosts/access.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_data.h"
-#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/self_check.h"
+#include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/shared_recipe.h"
-#include "thinwire/hosts/site_ranks.h"
-#include "thinwire/hosts/store_speed.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/member/member.h"
+#include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
+
+SiteRanks::SiteRanks()
+    : job_(transport::join_mpi_job(0, {})),
+      ranks_(
+          transport::make_hub_communicator(job_->hub(job_->rank()), job_->size(), job_->rank())) {
+  if (!leads() || count() == 1) return;
+  job_->hub(0)->tell_waits([](const std::vector<int>& others, double seconds) {
+    events::print_message(fmt::format("waits for rank{} {} of this site, for {} so far",
+                                      others.size() == 1 ? "" : "s", fmt::join(others, ", "),
+                                      format_seconds(seconds)));
+  });
+  site_.emplace(*ranks_);
+}
+
 namespace {
 
 constexpr const char* kOwnFolder = "member";  // of run.dir; only its owner may read it
 constexpr const char* kKeyFile = "key";
 constexpr const char* kJwtFile = "pass";           // on a cluster
 constexpr const char* kEnrolledFile = "enrolled";  // with a mailbox: the run's name
-constexpr const char* kLockFile = "lock";
+constexpr const char* kRunFile = "run";            // likewise, of every run
+constexpr const char* kSummaryFile = "summary.json";
 constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;                 // for a shard to reach the store
 constexpr double kPlaceSeconds = 2 * kTimeoutSeconds;  // the coordinator asks servers
@@ -44,12 +61,14 @@ fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
          ((options.audits ? "audited-" : "joined-") + options.access.run.substr(1, kShownOfRun));
 }
 
-void check_folder(const fs::path& folder) {
-  if (!fs::exists(folder) || fs::is_empty(folder) || fs::exists(folder / kOwnFolder)) return;
-  throw UsageError(
-      fmt::format("[run] dir {} holds something that is not a run of `thinwire join`; "
-                  "choose another folder",
-                  folder.string()));
+// A member's key, checkpoint and place in the ledger are of one run.
+void check_run(const fs::path& folder, const Access& access) {
+  const fs::path file = folder / kOwnFolder / kRunFile;
+  if (!fs::exists(file)) return;
+  if (read_text_file(file) == access.run) return;
+  throw UsageError(fmt::format(
+      "[run] dir {} holds a member of another run than the one at {}; choose another folder",
+      folder.string(), access.address()));
 }
 
 // A member's connection; the constructor enrols its key if necessary.
@@ -58,7 +77,9 @@ class MemberConnection {
   MemberConnection(const JoinOptions& options, fs::path folder)
       : options_(options), folder_(std::move(folder)) {
     options.access.mailbox ? enter_mailbox() : enter();
+    if (!fs::exists(own() / kRunFile)) write_file(own() / kRunFile, options.access.run);
     requests_.emplace(*courier_, options.access.founder, *signer_);
+    requests_->be_patient(patience());
     if (options.access.sites && !options.audits) place();
   }
 
@@ -70,14 +91,16 @@ class MemberConnection {
   fs::path own() const { return folder_ / kOwnFolder; }
   void enter();
   void enter_mailbox();
-  void lock_folder();
+  void claim_folder();
   void place();
+  // With a coordinator that is down, or slow to read its mailbox.
+  RequestClient::Patience patience(double least_s = 0) const;
   // Returns the key's JWT, or an empty string if the server itself knows the key.
   std::string enrol(transport::Courier& courier);
 
   const JoinOptions& options_;
   const fs::path folder_;
-  std::optional<FolderLock> lock_;
+  std::optional<checkpoint::FolderClaim> claim_;
   std::unique_ptr<Signer> signer_;
   std::unique_ptr<transport::Courier> courier_;
   std::optional<RequestClient> requests_;  // destroyed first
@@ -89,7 +112,7 @@ void MemberConnection::enter() {
   const bool returns = fs::exists(own() / kKeyFile);
   std::unique_ptr<transport::Courier> as_newcomer;
   if (!returns) as_newcomer = connect(access, access.newcomer);  // before anything is written
-  lock_folder();
+  claim_folder();
   Identity self{load_or_make_seed(own() / kKeyFile), {}};
   if (fs::exists(own() / kJwtFile)) self.jwt = read_text_file(own() / kJwtFile);
   signer_ = make_signer(self.seed);
@@ -101,16 +124,16 @@ void MemberConnection::enter() {
   courier_ = connect(access, self);
 }
 
-void MemberConnection::lock_folder() {
+void MemberConnection::claim_folder() {
+  claim_.emplace(folder_, checkpoint::FolderOwner::kJoin);
   make_private_folder(own());
-  lock_.emplace(own() / kLockFile, 0,
-                fmt::format("another `thinwire join` is using {}", folder_.string()));
 }
 
 // Nobody knows there whether the key was enrolled before, but this folder.
 void MemberConnection::enter_mailbox() {
   const Access& access = options_.access;
-  lock_folder();
+  await_mailbox(access);  // before anything is written
+  claim_folder();
   const Identity self{load_or_make_seed(own() / kKeyFile), {}};
   signer_ = make_signer(self.seed);
   courier_ = connect(access, self);
@@ -131,27 +154,71 @@ void MemberConnection::place() {
   if (!placed) throw Error(fmt::format("this member has no site: {}", placed.error().message));
 }
 
+RequestClient::Patience MemberConnection::patience(double least_s) const {
+  const double wait_s = std::max(options_.access.patience().wait_s, least_s);
+  return {.wait_s = wait_s,
+          .begins =
+              [wait_s] {
+                events::print_message(fmt::format(
+                    "the run's coordinator has not answered yet; waits for it, up to {}",
+                    format_seconds(wait_s)));
+              },
+          .stop = options_.stop};
+}
+
 std::string MemberConnection::enrol(transport::Courier& courier) {
   const Access& access = options_.access;
   RequestClient client(courier, access.founder, *signer_);
+  client.be_patient(patience(access.patience().answer_s));
   const auto token = make_signer(access.newcomer.seed);
   const Result<Bytes> enrolled =
-      client.ask(RequestKind::kEnrol, encode_enrolment(access.founder, signer_->key(), *token),
-                 access.patience().answer_s);
+      client.ask(RequestKind::kEnrol,
+                 encode_enrolment(access.founder, signer_->key(), *token,
+                                  options_.audits ? Role::kAuditor : Role::kMember),
+                 kPromptSeconds);
   if (enrolled) return {enrolled->begin(), enrolled->end()};
-  throw Error(fmt::format("the run at {} does not admit this machine: {}", access.address(),
-                          enrolled.error().message));
+  // The server may end the connection before the coordinator's answer is here.
+  const std::string why = courier.denied().empty()
+                              ? enrolled.error().message
+                              : "its token was revoked or has expired meanwhile";
+  throw Error(fmt::format("the run at {} does not admit this machine: {}", access.address(), why));
+}
+
+// A file of the run, which the coordinator stores on request.
+Bytes fetch_file(MemberConnection& connection, const JoinOptions& options,
+                 const transport::BlobId& blob) {
+  const auto asked = connection.requests().ask(
+      RequestKind::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
+  if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
+  return fetch_blob(connection.courier(), "the run's data", blob, options.access.founder,
+                    options.access.patience(), options.stop);
+}
+
+// What the member's checkpoints keep for an export, by file name; received once.
+std::map<std::string, std::string> model_files(MemberConnection& connection,
+                                               const JoinOptions& options,
+                                               const RunDescription& description,
+                                               const fs::path& folder) {
+  if (!description.model_files) return {};
+  const fs::path file = folder / kModelFiles;
+  const auto is_there = [&] {
+    return fs::exists(file) &&
+           transport::blob_id(as_bytes(read_text_file(file))) == *description.model_files;
+  };
+  if (!is_there()) {
+    const Bytes bytes = fetch_file(connection, options, *description.model_files);
+    AtomicFile out(file);
+    out.write(bytes);
+    out.commit();
+  }
+  return {{kModelFiles, read_text_file(file)}};
 }
 
 void receive(MemberConnection& connection, const JoinOptions& options,
              const RunDescription& description, const fs::path& folder) {
   std::optional<events::Progress> shown;
   const auto fetch = [&](const transport::BlobId& blob) {
-    const auto asked = connection.requests().ask(
-        RequestKind::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
-    if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
-    return fetch_blob(connection.courier(), blob, options.access.founder, options.access.patience(),
-                      options.stop);
+    return fetch_file(connection, options, blob);
   };
   receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
                                        if (!shown) {
@@ -187,7 +254,7 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
                         const membership::Founding& founding, const config::Recipe& recipe,
-                        int ranks) {
+                        const SelfCheckOptions& limits) {
   std::optional<LinkReport> link;
   if (!options.access.mailbox) {
     const Result<LinkReport> measured = measure_link(connection.requests());
@@ -202,47 +269,43 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
       link->down_bytes_s = down.value_or(link->down_bytes_s);
     }
   }
-  SelfCheck check = check_self(
-      recipe, link, {.cap_bytes = options.memory_bytes, .ranks = ranks, .audits = options.audits});
+  SelfCheck check = check_self(recipe, link, limits);
   for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
   return check;
 }
 
 // It does not matter if the summary does not arrive: the run's digest is in the ledger.
-void report_result(MemberConnection& connection, const JoinOptions& options,
-                   const events::Summary& summary) {
+void report_result(MemberConnection& connection, const events::Summary& summary, double wait_s) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
-  const auto taken = connection.requests().ask(
-      RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), options.access.patience().answer_s);
+  connection.requests().be_patient({});
+  const auto taken =
+      connection.requests().ask(RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), wait_s);
   if (taken) return;
   events::print_message("the coordinator did not accept this member's result: " +
                         taken.error().message);
 }
 
-// Takes part, with the other ranks of its site if there are any.
-JoinResult take_part(const JoinOptions& options, const config::Recipe& local, train::Site* site) {
-  const fs::path folder = folder_of(options, local);
-  check_folder(folder);
-  if (!options.site.empty() && !options.access.sites) {
-    throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
-  }
-  events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
-                                    options.access.address()));
-  MemberConnection connection(options, folder);
-  if (options.on_start) options.on_start();
-  const RunDescription description =
-      fetch_description(connection.courier(), options.access.founder, options.access.patience());
+// Takes part until the run is complete, or the member is told to stop or may not take part.
+member::MemberResult take_part_with(MemberConnection& connection, const JoinOptions& options,
+                                    const config::Recipe& local, const fs::path& folder,
+                                    train::Site* site) {
+  const RunDescription description = fetch_description(connection.courier(), options.access.founder,
+                                                       options.access.patience(), options.stop);
+  const SelfCheckOptions limits{.cap_bytes = options.memory_bytes,
+                                .ranks = site == nullptr ? 1 : site->ranks(),
+                                .audits = options.audits};
+  check_cap(member_recipe(description.recipe, options.overrides, folder, {}), limits);
   const fs::path data = find_data(connection, options, description, local, folder);
   const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
-  const int ranks = site == nullptr ? 1 : site->ranks();
-  const SelfCheck check = check_machine(connection, options, description.founding, recipe, ranks);
+  const SelfCheck check = check_machine(connection, options, description.founding, recipe, limits);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
   ActivityDisplay display;
   member::MemberOptions member;
   member.recipe = recipe;
   member.founding = description.founding;
+  member.model_files = model_files(connection, options, description, folder);
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
   member.audits = options.audits;
@@ -251,17 +314,67 @@ JoinResult take_part(const JoinOptions& options, const config::Recipe& local, tr
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
   member.hooks.message = [](const std::string& text) { events::print_message(text); };
-  const member::MemberResult result =
-      member::run_member(connection.courier(), connection.signer(), std::move(member));
-  if (result.outcome == member::MemberOutcome::kRefused) {
-    throw Error(fmt::format("the run refuses this {}: {}", options.audits ? "auditor" : "member",
-                            result.why));
+  return member::run_member(connection.courier(), connection.signer(), std::move(member));
+}
+
+// Whether the folder's member has trained its run, which check_run has checked, to the end.
+bool has_finished(const fs::path& folder) {
+  return fs::exists(folder / kSummaryFile) && fs::exists(folder / kOwnFolder / kRunFile);
+}
+
+JoinResult finished_before(const Access& access, const fs::path& folder) {
+  events::Summary summary = events::read_summary(folder / kSummaryFile);
+  events::print_message(
+      fmt::format("the run is complete: this member has finished it, and {} no longer answers",
+                  access.address()));
+  return {JoinOutcome::kFinished, folder, summary.steps, std::move(summary)};
+}
+
+// Takes part, with the other ranks of its site if there are any.
+JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Site* site) {
+  const fs::path folder = folder_of(options, local);
+  checkpoint::check_owner(folder, checkpoint::FolderOwner::kJoin);
+  check_run(folder, options.access);
+  if (options.access.mailbox) check_outside_mailbox(folder, options.access.address());
+  if (!options.site.empty() && !options.access.sites) {
+    throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
   }
-  if (result.outcome == member::MemberOutcome::kLeft) {
-    return {JoinOutcome::kLeft, folder, result.steps, {}};
+  events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
+                                    options.access.address()));
+  const bool finished = has_finished(folder);
+  if (finished) options.access.wait_s = 0;  // its server may be gone for good
+  std::unique_ptr<MemberConnection> connection;
+  try {
+    connection = std::make_unique<MemberConnection>(options, folder);
+  } catch (const Unreachable&) {
+    if (!finished) throw;
+    return finished_before(options.access, folder);
   }
-  if (!options.audits) report_result(connection, options, result.summary);
-  return {JoinOutcome::kFinished, folder, result.steps, result.summary};
+  if (options.on_start) options.on_start();
+  while (true) {
+    const member::MemberResult result = take_part_with(*connection, options, local, folder, site);
+    if (result.outcome == member::MemberOutcome::kLeft) {
+      return {JoinOutcome::kLeft, folder, result.steps, {}};
+    }
+    if (result.outcome == member::MemberOutcome::kFinished) {
+      if (!options.audits) {
+        report_result(*connection, result.summary,
+                      finished ? kTimeoutSeconds : options.access.patience().answer_s);
+      }
+      return {JoinOutcome::kFinished, folder, result.steps, result.summary};
+    }
+    const bool denied = !connection->courier().denied().empty();
+    if (denied) {
+      // Whoever is no longer admitted learns why here. A server that was just reloading its users
+      // admits it again.
+      connection.reset();  // its folder is claimed
+      connection = std::make_unique<MemberConnection>(options, folder);
+    }
+    if (!denied || site != nullptr) {
+      throw Error(fmt::format("the run refuses this {}: {}", options.audits ? "auditor" : "member",
+                              result.why));
+    }
+  }
 }
 
 }  // namespace
@@ -270,11 +383,7 @@ JoinResult join_run(const JoinOptions& options) {
   check_local_overrides(options.overrides);
   const config::Recipe local = method::load_recipe({}, options.overrides);
   if (local.train.launcher != "mpi") return take_part(options, local, nullptr);
-  if (options.audits) {
-    throw UsageError(
-        "[train] launcher must be \"threads\" for an auditor, got \"mpi\": it computes the "
-        "gradients of single members, one after another");
-  }
+  if (options.audits) method::check_command(local, method::Command::kAudit);
   SiteRanks ranks;
   if (!ranks.leads()) {
     if (options.on_start) options.on_start();

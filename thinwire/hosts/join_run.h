@@ -5,14 +5,23 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/member/member.h"
+#include "thinwire/train/site.h"
+#include "thinwire/transport/communicator.h"
+#include "thinwire/transport/mpi.h"
 
 namespace thinwire::hosts {
+
+// Over which rows the losses of a member's summary are, as users are told.
+inline constexpr const char* kMemberRows = member::kOwnRows;
 
 struct JoinOptions {
   Access access;
@@ -49,5 +58,25 @@ struct JoinResult {
 // machine; Error if the run cannot be reached or does not admit this member, and for whatever
 // run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
+
+// The ranks of an MPI job as one member of a run of many hosts (train/site.h).
+class SiteRanks {
+ public:
+  // Joins the job in which this process was started; once per process. Throws UsageError in a
+  // program built without MPI.
+  SiteRanks();
+
+  int count() const { return job_->size(); }
+  bool leads() const { return job_->rank() == 0; }
+  // Of rank 0: what the member computes with; null if it is the only rank.
+  train::Site* site() { return site_ ? &*site_ : nullptr; }
+  // Of the others: computes for rank 0 until that has ended.
+  void help() { train::help_site(*ranks_); }
+
+ private:
+  const std::unique_ptr<transport::MpiJob> job_;
+  const std::unique_ptr<transport::Communicator> ranks_;
+  std::optional<train::Site> site_;  // destroyed first
+};
 
 }  // namespace thinwire::hosts

@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/hosts/folder_lock.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -22,8 +22,6 @@ constexpr const char* kFile = "keys.json";
 constexpr const char* kLock = "keys.lock";
 constexpr const char* kFormat = "thinwire-keys";
 constexpr int kVersion = 1;
-constexpr size_t kIdBegin = 1;  // every key's text begins with U
-constexpr size_t kIdLength = 10;
 constexpr double kLockTimeoutSeconds = 10;
 constexpr int kIndent = 2;
 constexpr double kDaySeconds = 24 * 3600;
@@ -51,11 +49,13 @@ Json print(const IssuedToken& token) {
 }
 
 Json print(const EnrolledKey& key) {
-  return {{"key", transport::participant_name(key.key)},
-          {"token", transport::participant_name(key.token)},
-          {"role", name_of(key.role)},
-          {"enrolled", key.enrolled},
-          {"revoked", key.revoked}};
+  Json json = {{"key", transport::participant_name(key.key)},
+               {"token", transport::participant_name(key.token)},
+               {"role", name_of(key.role)},
+               {"enrolled", key.enrolled},
+               {"revoked", key.revoked}};
+  if (key.member >= 0) json["member"] = key.member;
+  return json;
 }
 
 // Adds an entry of another ring; one that is known is revoked if it is revoked there.
@@ -92,6 +92,17 @@ transport::NatsRole role_of(Role role) {
   return transport::NatsRole::kObserver;
 }
 
+// Why nobody takes part in another way with a token or key of this role.
+std::string why_other_role(std::string_view what, const PublicKey& key, Role role) {
+  constexpr std::string_view kUses[] = {
+      "trains with `thinwire join`; who audits needs an auditor's token",
+      "only shows the run, with `thinwire status`; who trains needs a member's token",
+      "checks what members send, with `thinwire join --audit`; who trains needs a member's token"};
+  return fmt::format("the {} {} is {} {}'s: it {} (`thinwire keys issue --role`)", what,
+                     transport::key_id(key), role == Role::kMember ? "a" : "an", name_of(role),
+                     kUses[static_cast<size_t>(role)]);
+}
+
 }  // namespace
 
 std::string print_key_ring(const KeyRing& ring, int indent) {
@@ -114,7 +125,8 @@ KeyRing read_key_ring(std::string_view text) {
   }
   for (const Json& one : json.at("keys")) {
     ring.keys.push_back({read_key(one.at("key")), read_key(one.at("token")),
-                         read_role(one.at("role")), one.at("enrolled"), one.at("revoked")});
+                         read_role(one.at("role")), one.at("enrolled"), one.at("revoked"),
+                         one.value("member", -1)});
   }
   return ring;
 }
@@ -124,35 +136,39 @@ IssuedToken make_token(const PublicKey& key, Role role, double days, int64_t now
   return {.key = key, .role = role, .issued = now, .expires = expires};
 }
 
-std::string key_id(const PublicKey& key) {
-  return transport::participant_name(key).substr(kIdBegin, kIdLength);
+bool is_called(const PublicKey& key, std::string_view text) {
+  return transport::key_id(key).starts_with(text) ||
+         transport::participant_name(key).starts_with(text);
 }
 
-std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now) {
+std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now,
+                           std::optional<Role> wanted) {
   const auto issued = std::ranges::find(tokens, token, &IssuedToken::key);
   if (issued == tokens.end()) return "the token does not belong to this run";
   if (issued->revoked) return "the token was revoked";
   if (issued->expires != 0 && issued->expires <= now) return "the token has expired";
   if (const auto known = std::ranges::find(keys, key, &EnrolledKey::key); known != keys.end()) {
-    return known->revoked ? "the key was revoked" : "";
+    if (known->revoked) return "the key was revoked";
+    return wanted && *wanted != known->role ? why_other_role("key", known->key, known->role) : "";
   }
+  if (wanted && *wanted != issued->role) return why_other_role("token", token, issued->role);
   const bool used = std::ranges::find(keys, token, &EnrolledKey::token) != keys.end();
   if (issued->single_use && used) return "the token has been used";
-  keys.push_back({key, token, issued->role, now, false});
+  keys.push_back({.key = key, .token = token, .role = issued->role, .enrolled = now});
   return "";
 }
 
 size_t KeyRing::revoke(std::string_view id) {
   size_t count = 0;
   for (IssuedToken& token : tokens) {
-    if (!key_id(token.key).starts_with(id)) continue;
+    if (!is_called(token.key, id)) continue;
     token.revoked = true;
     ++count;
   }
   for (EnrolledKey& key : keys) {
     const auto token = std::ranges::find(tokens, key.token, &IssuedToken::key);
-    const bool of_token = token != tokens.end() && key_id(token->key).starts_with(id);
-    if (!of_token && !key_id(key.key).starts_with(id)) continue;
+    const bool of_token = token != tokens.end() && is_called(token->key, id);
+    if (!of_token && !is_called(key.key, id)) continue;
     key.revoked = true;
     ++count;
   }

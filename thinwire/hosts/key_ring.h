@@ -13,6 +13,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/report/table.h"
 #include "thinwire/transport/nats/nats_config.h"
 
 namespace thinwire::hosts {
@@ -42,6 +43,7 @@ struct EnrolledKey {
   Role role = Role::kMember;
   int64_t enrolled = 0;
   bool revoked = false;
+  int member = -1;  // its number in the run; -1: it has not joined yet, or never will
   bool operator==(const EnrolledKey&) const = default;
 };
 
@@ -51,9 +53,11 @@ struct KeyRing {
   bool operator==(const KeyRing&) const = default;
 
   // Enrols a key with a token. Returns the reason for a refusal, as a sentence, or an empty string;
-  // a key that is enrolled already is left unchanged. A revoked key cannot enrol again.
-  std::string enrol(const PublicKey& token, const PublicKey& key, int64_t now);
-  // Revokes the tokens and keys whose id begins with `id`, and the keys enrolled with these tokens.
+  // a key that is enrolled already is left unchanged. A revoked key cannot enrol again, and nobody
+  // who wants another role than the token's or the key's; `wanted`: nothing if that is not known.
+  std::string enrol(const PublicKey& token, const PublicKey& key, int64_t now,
+                    std::optional<Role> wanted = std::nullopt);
+  // Revokes the tokens and keys that are called `id`, and the keys enrolled with these tokens.
   // Returns how many there were.
   size_t revoke(std::string_view id);
   // Adds what another ring of the same run has and this one lacks. What is revoked in either is
@@ -66,8 +70,9 @@ struct KeyRing {
   std::vector<transport::NatsUser> users() const;
 };
 
-// The first characters of a key's text that differ between keys, as `thinwire keys` shows them.
-std::string key_id(const PublicKey& key);
+// Whether a user who gives this text means the key: the first characters of its id
+// (transport::key_id) or of its whole name.
+bool is_called(const PublicKey& key, std::string_view text);
 
 // A ring as text, and back. Reading throws an exception if the text is not a ring.
 std::string print_key_ring(const KeyRing& ring, int indent);
@@ -82,5 +87,22 @@ void update_key_ring(const fs::path& run_folder, const std::function<void(KeyRin
 
 // Identifies the current version of the file: the value changes whenever the ring is stored.
 uint64_t key_ring_stamp(const fs::path& run_folder);
+
+// Changes who may take part in a run that is served from a folder, whether or not it is being
+// served now: the library behind `thinwire keys`. A coordinator that serves the run notices within
+// a second.
+
+// All of them throw UsageError if `run_folder` is not one of `thinwire serve`.
+
+// Tokens and enrolled keys: id, what it is, role, since when, until when, state.
+report::Table list_keys(const fs::path& run_folder);
+
+// A new token, valid for `days` (0: without limit), as text.
+std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use);
+
+// Revokes the token or key whose id is or begins with `id`, and the keys enrolled with the token.
+// Returns what was done, as a sentence, and on a cluster what its admin has to do. Throws
+// UsageError if none or several match, or if `id` has fewer than four characters.
+std::string revoke_keys(const fs::path& run_folder, const std::string& id);
 
 }  // namespace thinwire::hosts

@@ -1,6 +1,5 @@
-#include "thinwire/hosts/keys_of_run.h"
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -9,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -27,8 +27,10 @@ std::string date(int64_t seconds) {
 
 void check_served(const fs::path& run_folder) {
   if (carrier_of(run_folder / kServerFolder).has_value()) return;
-  throw UsageError(fmt::format("{} is not the folder of a run that `thinwire serve` has served",
-                               run_folder.string()));
+  const std::string runs = checkpoint::runs_within(run_folder, {checkpoint::FolderOwner::kServe});
+  throw UsageError(fmt::format(
+      "{} is not the folder of a run that `thinwire serve` has served{}", run_folder.string(),
+      runs.empty() ? "" : "; name one of those in it (newest first): " + runs));
 }
 
 std::string state_of(const IssuedToken& token, const KeyRing& ring) {
@@ -49,17 +51,18 @@ report::Table list_keys(const fs::path& run_folder) {
                        {"role", true},
                        {"since (UTC)", true},
                        {"until (UTC)", true},
+                       {"member"},
                        {"state", true}},
                       {}};
   for (const IssuedToken& token : ring.tokens) {
-    table.rows.push_back({key_id(token.key), "token", std::string(name_of(token.role)),
-                          date(token.issued), token.expires == 0 ? "" : date(token.expires),
+    table.rows.push_back({transport::key_id(token.key), "token", std::string(name_of(token.role)),
+                          date(token.issued), token.expires == 0 ? "" : date(token.expires), "",
                           state_of(token, ring)});
   }
   for (const EnrolledKey& key : ring.keys) {
-    table.rows.push_back({key_id(key.key), "key", std::string(name_of(key.role)),
-                          date(key.enrolled), "",
-                          key.revoked ? "revoked" : "by token " + key_id(key.token)});
+    table.rows.push_back({transport::key_id(key.key), "key", std::string(name_of(key.role)),
+                          date(key.enrolled), "", key.member < 0 ? "" : std::to_string(key.member),
+                          key.revoked ? "revoked" : "by token " + transport::key_id(key.token)});
   }
   return table;
 }
@@ -81,10 +84,9 @@ namespace {
 
 // On a cluster, JWTs decide who may connect, and only whoever has the operator's key can revoke
 // them.
-std::string cluster_revocations(const fs::path& run_folder, const KeyRing& before) {
+std::string cluster_revocations(const fs::path& run_folder, const KeyRing& revoked) {
   const Entrance entrance = load_entrance(run_folder / kServerFolder);
   if (!entrance.account) return "";
-  const KeyRing revoked = load_key_ring(run_folder).beyond(before);
   std::string text =
       "; it no longer takes part. It can still read the run until the cluster's admin revokes its "
       "JWT:";
@@ -99,28 +101,52 @@ std::string cluster_revocations(const fs::path& run_folder, const KeyRing& befor
   return text;
 }
 
+// Of what an id names, so that a slip of the keyboard revokes nothing.
+constexpr size_t kFewestCharacters = 4;
+
+// "revoked key AP7CXUNKE2 (member 3)"
+std::string what_was_revoked(const KeyRing& revoked, const std::string& id) {
+  if (revoked.tokens.empty() && revoked.keys.empty()) return id + " was revoked before";
+  std::string text = "revoked ";
+  if (!revoked.tokens.empty()) {
+    text += "token " + transport::key_id(revoked.tokens.front().key);
+    if (!revoked.keys.empty()) text += " and with it ";
+  }
+  std::vector<std::string> ids;
+  for (const EnrolledKey& key : revoked.keys) {
+    ids.push_back(transport::key_id(key.key) +
+                  (key.member < 0 ? "" : fmt::format(" (member {})", key.member)));
+  }
+  if (ids.empty()) return text;
+  return text + fmt::format("key{} {}", ids.size() > 1 ? "s" : "", fmt::join(ids, ", "));
+}
+
 }  // namespace
 
 std::string revoke_keys(const fs::path& run_folder, const std::string& id) {
   check_served(run_folder);
-  const KeyRing before = load_key_ring(run_folder);
-  size_t count = 0;
+  KeyRing revoked;
   update_key_ring(run_folder, [&](KeyRing& ring) {
-    const auto matches = [&](const auto& one) { return key_id(one.key).starts_with(id); };
+    const auto matches = [&](const auto& one) { return is_called(one.key, id); };
     const auto owners =
         std::ranges::count_if(ring.tokens, matches) + std::ranges::count_if(ring.keys, matches);
-    if (id.empty() || owners != 1) {
+    if (id.size() < kFewestCharacters) {
+      throw UsageError(fmt::format(
+          "'{}' is too short; give at least the first {} characters of an id from `thinwire keys "
+          "list`",
+          id, kFewestCharacters));
+    }
+    if (owners != 1) {
       throw UsageError(
           fmt::format("'{}' is the start of {} ids; give that of one token or key from "
                       "`thinwire keys list`",
                       id, owners == 0 ? "no" : fmt::format("{}", owners)));
     }
-    count = ring.revoke(id);
+    const KeyRing before = ring;
+    (void)ring.revoke(id);
+    revoked = ring.beyond(before);
   });
-  const std::string done = count > 1 ? fmt::format("revoked the token and {}",
-                                                   counted(static_cast<int64_t>(count - 1), "key"))
-                                     : "revoked";
-  return done + cluster_revocations(run_folder, before);
+  return what_was_revoked(revoked, id) + cluster_revocations(run_folder, revoked);
 }
 
 }  // namespace thinwire::hosts

@@ -5,8 +5,6 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/hosts/access.h"
-#include "thinwire/hosts/endpoint.h"
-#include "thinwire/hosts/nats_coordinator.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -18,8 +16,9 @@ namespace {
 
 const std::vector<std::string> kStreams = {serve::kLedgerStream, kEntryStream};
 constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
-// Of a disk. The server stops storing at its first write that fails, and begins again only when it
-// is started again.
+// Of a disk. The server stops storing at its first write that fails, begins again only when it is
+// started again, and until then passes on nothing from the coordinator. So it does not run while
+// its disk is full: then members and `thinwire status` see at once that nobody answers.
 constexpr uint64_t kFullBytes = 1 << 20;  // with less room than this
 constexpr uint64_t kRoomBytes = 4 << 20;  // and until there is this much
 
@@ -57,9 +56,14 @@ class OwnServer final : public RunServers {
 
   // Couriers reconnect by themselves once it is back.
   std::string maintain() override {
+    server_.trim_log();
     if (const bool was_full = disk_full_; check_disk() || was_full) {
-      if (disk_full_) return was_full ? "" : full_message();
-      server_.restart();
+      if (disk_full_ && was_full) return "";
+      if (disk_full_) {
+        server_.kill();
+        return full_message();
+      }
+      server_.restart_if_ended();
       return "there is room on the disk again; nats-server is started again";
     }
     if (monotonic_seconds() - users_checked_at_ >= kExpiryPollSeconds) {
@@ -69,6 +73,11 @@ class OwnServer final : public RunServers {
     if (server_.alive()) return "";
     server_.restart_if_ended();
     return "nats-server has ended; it is started again";
+  }
+  std::string obstacle() const override {
+    return disk_full_
+               ? fmt::format("room on the coordinator's disk, which is full ({})", folder_.string())
+               : "";
   }
 
  private:
@@ -80,8 +89,11 @@ class OwnServer final : public RunServers {
     return disk_full_;
   }
   std::string full_message() const {
-    return fmt::format("the disk of {} is full; the run waits until there are {} MiB of room",
-                       folder_.string(), kRoomBytes >> 20);
+    return fmt::format(
+        "the disk of {} is full; nats-server is stopped and the run waits until there are {} MiB "
+        "of "
+        "room",
+        folder_.string(), kRoomBytes >> 20);
   }
   std::vector<transport::NatsUser> with_coordinator(std::vector<transport::NatsUser> users) const {
     users.push_back({name_, key_, transport::NatsRole::kCoordinator});

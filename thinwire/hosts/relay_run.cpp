@@ -10,10 +10,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
+#include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/hosts/endpoint.h"
-#include "thinwire/hosts/folder_lock.h"
-#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/access.h"
+#include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/nats/join_token.h"
 
 namespace thinwire::hosts {
@@ -22,7 +22,6 @@ namespace {
 constexpr const char* kRelayAuthorityFile = "authority.pem";
 constexpr const char* kRelayAuthorityKeyFile = "authority.key";
 constexpr const char* kRelayPortFile = "port";
-constexpr const char* kRelayLockFile = "lock";
 constexpr size_t kShownOfRelayedRun = 8;
 constexpr double kServeSeconds = 0.2;
 
@@ -95,7 +94,8 @@ void announce(const RelayOptions& options, const fs::path& folder, int port,
   }
   events::print_message(fmt::format("relays the run at {}; machines at this site join with",
                                     options.access.address()));
-  events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
+  const std::string command = fmt::format("  thinwire join {} --token {}", address, token);
+  options.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
 }
 
 // Shows what has gone through, and whether the run's server can be reached.
@@ -143,12 +143,12 @@ transport::RelayCounts relay_run(const RelayOptions& options) {
         "relay is for runs with servers");
   }
   (void)parse_endpoint("--listen", options.listen);
-  if (!options.address.empty()) (void)parse_endpoint("--address", options.address);
+  if (!options.address.empty()) (void)parse_address("--address", options.address);
   const fs::path folder = folder_of_relay(options);
+  checkpoint::check_owner(folder, checkpoint::FolderOwner::kRelay);
   check_token(options.access, fs::exists(folder / kRelayAuthorityFile));
+  const checkpoint::FolderClaim claim(folder, checkpoint::FolderOwner::kRelay);
   make_private_folder(folder);
-  const FolderLock lock(folder / kRelayLockFile, 0,
-                        fmt::format("another `thinwire relay` is using {}", folder.string()));
   const transport::Certificate authority = load_or_make_authority(folder);
   transport::Relay relay(settings_of(options, folder, authority));
   write_file(folder / kRelayPortFile, std::to_string(relay.port()));

@@ -8,10 +8,115 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
-#include "thinwire/hosts/enrolment.h"
+#include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/served_run.h"
+#include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
+namespace {
+
+int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
+
+}  // namespace
+
+Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
+  token_ = load_or_make_seed(run_folder_ / kServerFolder / kTokenFile);
+  const PublicKey key = make_signer(token_)->key();
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    const auto known = std::ranges::find(ring.tokens, key, &IssuedToken::key);
+    if (known != ring.tokens.end()) {
+      token_expires_ = known->expires;
+      return;
+    }
+    ring.tokens.push_back(make_token(key, Role::kMember, token_days, unix_now()));
+    token_expires_ = ring.tokens.back().expires;
+  });
+  load();
+}
+
+void Admission::load() {
+  stamp_ = key_ring_stamp(run_folder_);
+  ring_ = load_key_ring(run_folder_);
+  std::set<PublicKey> revoked, members, auditors;
+  for (const IssuedToken& token : ring_.tokens) {
+    if (token.revoked) revoked.insert(token.key);
+  }
+  for (const EnrolledKey& key : ring_.keys) {
+    if (key.revoked) revoked.insert(key.key);
+    if (!key.revoked && key.role == Role::kMember) members.insert(key.key);
+    if (!key.revoked && key.role == Role::kAuditor) auditors.insert(key.key);
+  }
+  const std::lock_guard lock(mutex_);
+  revoked_ = std::move(revoked);
+  members_ = std::move(members);
+  auditors_ = std::move(auditors);
+}
+
+bool Admission::update() {
+  if (key_ring_stamp(run_folder_) == stamp_) return false;
+  load();
+  return true;
+}
+
+Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const PublicKey& key,
+                                             std::optional<Role> wanted) {
+  std::string why_not;
+  update_key_ring(run_folder_,
+                  [&](KeyRing& ring) { why_not = ring.enrol(token, key, unix_now(), wanted); });
+  if (!why_not.empty()) return fail(FailureKind::kRefused, why_not);
+  const KeyRing ring = load_key_ring(run_folder_);
+  const auto users = ring.users();
+  return *std::ranges::find_if(users, [&](const transport::NatsUser& user) {
+    return user.key == key && user.role != transport::NatsRole::kNewcomer;
+  });
+}
+
+bool Admission::is_enrolled(const PublicKey& key) const {
+  return std::ranges::any_of(
+      ring_.keys, [&](const EnrolledKey& one) { return one.key == key && !one.revoked; });
+}
+
+void Admission::revoke(const PublicKey& key) {
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    const auto known = std::ranges::find(ring.keys, key, &EnrolledKey::key);
+    if (known != ring.keys.end()) known->revoked = true;
+  });
+}
+
+void Admission::number(std::span<const membership::Member> members) {
+  if (members.size() == numbered_) return;
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    for (size_t id = 0; id < members.size(); ++id) {
+      const auto known = std::ranges::find(ring.keys, members[id].key, &EnrolledKey::key);
+      if (known != ring.keys.end()) known->member = static_cast<int>(id);
+    }
+  });
+  numbered_ = members.size();
+}
+
+bool Admission::is_revoked(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return revoked_.contains(key);
+}
+
+bool Admission::is_member(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return members_.contains(key);
+}
+
+bool Admission::is_auditor(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  return auditors_.contains(key);
+}
+
+bool Admission::is_known(const PublicKey& key) const {
+  return std::ranges::any_of(users(), [&](const transport::NatsUser& user) {
+    const bool expired = user.expires != 0 && user.expires <= unix_now();
+    return user.key == key && !user.revoked && !expired;
+  });
+}
+
 namespace {
 
 constexpr uint32_t kMaxProbeBytes = 192 << 10;
@@ -81,21 +186,21 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
   }
 }
 
-// The token that a newcomer has. Where servers check names, it is connected under the token's.
-std::optional<PublicKey> RequestHandler::token_of(
-    const RequestServer::IncomingRequest& incoming) const {
-  if (callbacks_.names_are_checked) {
-    return transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
-  }
-  const Request& request = incoming.request;
-  const auto token = decode_enrolment(request.body, request.run, request.requester);
-  return token ? std::optional(*token) : std::nullopt;
-}
-
+// Where servers check names, a newcomer is connected under its token's.
 void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
-  const auto token = token_of(incoming);
+  const Request& request = incoming.request;
+  const auto enrolment = decode_enrolment(request.body, request.run, request.requester);
+  std::optional<PublicKey> token;
+  std::optional<Role> wanted;
+  if (enrolment) {
+    token = enrolment->token;
+    wanted = enrolment->role;
+  }
+  if (callbacks_.names_are_checked) {
+    token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
+  }
   if (!token) return;
-  const Result<std::string> jwt = callbacks_.enrol(*token, incoming.request.requester);
+  const Result<std::string> jwt = callbacks_.enrol(*token, request.requester, wanted);
   if (!jwt) return requests_.refuse(incoming, jwt.error().message);
   requests_.grant(incoming, bytes_of(*jwt));
 }

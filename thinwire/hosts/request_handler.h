@@ -1,23 +1,84 @@
-// Answers participants' requests to a run's coordinator (request_message.h).
+// Answers participants' requests to a run's coordinator (requests.h).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/sha256.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/waiting.h"
+#include "thinwire/membership/state.h"
 #include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/nats/nats_jwt.h"
 
 namespace thinwire::hosts {
+
+// Who may take part in a run that is being served, by the key ring in its folder, which may change
+// meanwhile.
+
+// Used by one thread, except for what says otherwise.
+class Admission {
+ public:
+  // Adds the ready file's token to the ring unless it is there. The token admits any number of
+  // members for `token_days`; 0: without limit.
+  Admission(fs::path run_folder, double token_days);
+
+  // The secret of that token, and when it expires: seconds since 1970; 0: never.
+  const Seed& token() const { return token_; }
+  int64_t token_expires() const { return token_expires_; }
+
+  // Who may connect, besides coordinators.
+  std::vector<transport::NatsUser> users() const { return ring_.users(); }
+  // Enrols a key with a token, and returns its user; kRefused with the reason.
+  // As KeyRing::enrol.
+  Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key,
+                                    std::optional<Role> wanted);
+  // Whether the key was enrolled and not revoked.
+  bool is_enrolled(const PublicKey& key) const;
+  // Revokes a key that was enrolled.
+  void revoke(const PublicKey& key);
+  // Writes down which keys are members' and their numbers; `members`: the run's, in order of their
+  // numbers, never fewer than before.
+  void number(std::span<const membership::Member> members);
+  // Whether the ring has changed since the last call.
+  bool update();
+  // Any thread.
+  bool is_revoked(const PublicKey& key) const;
+  // Any thread. Whether the key is enrolled as a member's and not revoked.
+  bool is_member(const PublicKey& key) const;
+  // Any thread. Likewise as an auditor's.
+  bool is_auditor(const PublicKey& key) const;
+  // Whether the key is enrolled, or a token's that is valid now.
+  bool is_known(const PublicKey& key) const;
+
+ private:
+  void load();
+
+  const fs::path run_folder_;
+  Seed token_{};
+  int64_t token_expires_ = 0;
+  uint64_t stamp_ = 0;
+  size_t numbered_ = 0;  // members
+  KeyRing ring_;
+  mutable std::mutex mutex_;  // guards what follows
+  std::set<PublicKey> revoked_;
+  std::set<PublicKey> members_;
+  std::set<PublicKey> auditors_;
+};
 
 // Used by one thread.
 class RequestHandler {
@@ -25,7 +86,10 @@ class RequestHandler {
   struct Callbacks {
     // Enrols a key for a newcomer that has a token. Returns, once the server knows the key, its JWT
     // on a cluster and otherwise an empty string; a failure says why not.
-    std::function<Result<std::string>(const PublicKey& token, const PublicKey& key)> enrol;
+    // `wanted`: its role; nothing if it does not say.
+    std::function<Result<std::string>(const PublicKey& token, const PublicKey& key,
+                                      std::optional<Role> wanted)>
+        enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text
     // The result of a member whose run is complete.
@@ -35,8 +99,8 @@ class RequestHandler {
     std::function<bool()> leads;
     // Why a request is refused; empty: it is answered.
     std::function<std::string(const Request& request)> refusal;
-    // Whether servers keep everybody from sending under another's name. Otherwise a newcomer has to
-    // prove that it has a token (enrolment.h).
+    // Whether servers keep everybody from sending under another's name. Otherwise it counts what a
+    // newcomer's enrolment proves.
     bool names_are_checked = true;
     // Called before a file of the data is stored. May be empty.
     std::function<void(const std::shared_ptr<const Bytes>& file)> provides = {};
@@ -64,7 +128,6 @@ class RequestHandler {
 
   bool is_due(const RequestServer::IncomingRequest& incoming);
   void answer(const RequestServer::IncomingRequest& incoming);
-  std::optional<PublicKey> token_of(const RequestServer::IncomingRequest& incoming) const;
   void enrol(const RequestServer::IncomingRequest& incoming);
   void answer_probe(const RequestServer::IncomingRequest& incoming);
   void provide(const RequestServer::IncomingRequest& incoming);

@@ -7,7 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/prepare_record.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -11,7 +11,7 @@
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/data/vocabulary.h"
-#include "thinwire/hosts/request_message.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -135,6 +135,7 @@ Result<RunDescription> read_description(const Json& json) {
   description.founding = read_founding(json.at("founding"), description.recipe);
   description.vocabulary = read_vocabulary(json.at("vocabulary"));
   for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
+  if (json.contains("model_files")) description.model_files = read_blob(json.at("model_files"));
   if (description.sets.empty() || description.sets.front().name != "train") {
     throw Malformed{"it has no training set"};
   }
@@ -154,13 +155,14 @@ uint64_t RunDescription::data_bytes() const {
 Bytes encode_description(const RunDescription& description) {
   Json sets = Json::array();
   for (const DescribedSet& set : description.sets) sets.push_back(print(set));
-  const Json json = {{"format", kFormat},
-                     {"protocol", kProtocolVersion},
-                     {"numerics", description.numerics},
-                     {"recipe", description.recipe},
-                     {"founding", print(description.founding)},
-                     {"vocabulary", print(description.vocabulary)},
-                     {"sets", sets}};
+  Json json = {{"format", kFormat},
+               {"protocol", kProtocolVersion},
+               {"numerics", description.numerics},
+               {"recipe", description.recipe},
+               {"founding", print(description.founding)},
+               {"vocabulary", print(description.vocabulary)},
+               {"sets", sets}};
+  if (description.model_files) json["model_files"] = print(*description.model_files);
   const std::string text = print_json(json, {.indent = 1}) + "\n";
   const auto bytes = as_bytes(text);
   return {bytes.begin(), bytes.end()};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace thinwire::hosts {
 
 inline constexpr const char* kEntryStream = "run";
+inline constexpr const char* kModelFiles = "hugging_face.json";  // in checkpoints and run folders
 
 struct DescribedShard {
   transport::BlobId file;     // the whole .tws file
@@ -49,6 +51,9 @@ struct RunDescription {
   membership::Founding founding;
   DescribedVocabulary vocabulary;
   std::vector<DescribedSet> sets;  // "train" first
+  // What members' checkpoints keep for an export (train::origin_files), the content of
+  // kModelFiles; nothing if the model is from no Hugging Face folder.
+  std::optional<transport::BlobId> model_files;
   bool operator==(const RunDescription&) const = default;
 
   uint64_t data_bytes() const;  // of all shards

@@ -1,13 +1,64 @@
 #include "thinwire/hosts/run_display.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "thinwire/base/units.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/key_ring.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
+namespace {
+
+constexpr std::chrono::seconds kMoment(1);
+constexpr std::chrono::seconds kProgressInterval(10);
+
+}  // namespace
+
+ActivityDisplay::ActivityDisplay() : thread_([this] { show_what_lasts(); }) {}
+
+ActivityDisplay::~ActivityDisplay() {
+  {
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void ActivityDisplay::show(const member::Activity& activity) {
+  const std::lock_guard lock(mutex_);
+  // The progress line shows training.
+  std::string text = activity.kind == member::ActivityKind::kTraining ? "" : activity.text;
+  if (text == text_) return;  // it lasts
+  text_ = std::move(text);
+  const bool goes_on = activity.kind == member::ActivityKind::kCatchingUp && kind_ == activity.kind;
+  kind_ = activity.kind;
+  if (goes_on) return;
+  ++changes_;
+  changed_.notify_one();
+}
+
+void ActivityDisplay::show_what_lasts() {
+  std::unique_lock lock(mutex_);
+  while (!ended_) {
+    const uint64_t before = changes_;
+    const auto changed = [&] { return ended_ || changes_ != before; };
+    if (changed_.wait_for(lock, kMoment, changed)) continue;
+    do {
+      if (!text_.empty() && text_ != shown_) events::print_message(text_);
+      shown_ = text_;
+    } while (!changed_.wait_for(lock, kProgressInterval, changed));
+  }
+}
 
 RunDisplay::RunDisplay(const config::Recipe& recipe)
     : steps_(static_cast<uint64_t>(recipe.train.steps)),
@@ -25,27 +76,49 @@ void RunDisplay::record(const membership::Record& record, bool earlier, double n
 }
 
 void RunDisplay::show(const membership::State& state) {
-  show_members(state);
+  show_changes(state);
   const uint64_t step = state.finished       ? steps_
                         : state.open.empty() ? state.next_step
                                              : state.open.front().first_step;
-  const auto active = std::ranges::count(phases_, membership::Phase::kActive);
+  const bool has_begun = state.next_round > 0;
+  const auto members = std::ranges::count_if(phases_, [&](membership::Phase phase) {
+    return has_begun ? phase == membership::Phase::kActive : !is_gone(phase);
+  });
   progress_.update(
       static_cast<int64_t>(step),
       {{"round", std::to_string(state.open.empty() ? state.next_round : state.open.front().round)},
-       {"", counted(static_cast<int64_t>(active), "member")}},
+       {"", counted(static_cast<int64_t>(members), "member")}},
       pace_.left_s(static_cast<int64_t>(steps_)));
 }
 
-void RunDisplay::show_members(const membership::State& state) {
+// A run that goes on: who joined and left so far is no news.
+void RunDisplay::show_earlier(const membership::State& state) const {
+  if (state.members.empty()) return;
+  std::map<membership::Phase, int64_t> counts;
+  for (const membership::Member& member : state.members) ++counts[member.phase];
+  std::vector<std::string> parts;
+  for (const auto& [phase, count] : counts) {
+    parts.push_back(fmt::format("{} {}", count, name_of(phase)));
+  }
+  const uint64_t round = state.open.empty() ? state.next_round : state.open.front().round;
+  events::print_message(fmt::format("the run goes on from round {}; it had {} before: {}", round,
+                                    counted(static_cast<int64_t>(state.members.size()), "member"),
+                                    fmt::join(parts, ", ")));
+}
+
+void RunDisplay::show_changes(const membership::State& state) {
+  if (!std::exchange(shown_, true)) {
+    show_earlier(state);
+    for (const membership::Member& member : state.members) phases_.push_back(member.phase);
+  }
   for (size_t id = 0; id < state.members.size(); ++id) {
     const membership::Member& member = state.members[id];
     const bool known = id < phases_.size();
     if (known && phases_[id] == member.phase) continue;
     if (!known) phases_.push_back(member.phase);
     phases_[id] = member.phase;
-    events::print_message(
-        fmt::format("member {} ({}) is {}", id, key_id(member.key), name_of(member.phase)));
+    events::print_message(fmt::format("member {} ({}) is {}", id, transport::key_id(member.key),
+                                      name_of(member.phase)));
   }
 }
 

@@ -2,17 +2,49 @@
 // the progress of the run.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <map>
+#include <mutex>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/events/pace.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/member/member.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::hosts {
+
+// What a member's terminal shows besides its progress: its activity, such as which members it waits
+// for, once that has lasted for a second; and how far it has caught up, every ten seconds.
+
+// Any thread.
+class ActivityDisplay {
+ public:
+  ActivityDisplay();
+  ~ActivityDisplay();
+  ActivityDisplay(const ActivityDisplay&) = delete;
+  ActivityDisplay& operator=(const ActivityDisplay&) = delete;
+
+  // Shows the activity once it has lasted for a second. Catching up is one activity, whatever its
+  // text.
+  void show(const member::Activity& activity);
+
+ private:
+  void show_what_lasts();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ended_ = false;
+  uint64_t changes_ = 0;
+  member::ActivityKind kind_ = member::ActivityKind::kAsking;  // of the current activity
+  std::string text_;   // of the current activity; empty while it trains
+  std::string shown_;  // the last one shown
+  std::thread thread_;
+};
 
 // Used by one thread.
 class RunDisplay {
@@ -23,13 +55,16 @@ class RunDisplay {
   // The time left is estimated from rounds opened and closed since this coordinator's first
   // decision.
   void record(const membership::Record& record, bool earlier, double now);
-  // Shows what has changed since the last call.
+  // Shows what has changed since the last call; of members that are there at the first, how many
+  // are in which phase.
   void show(const membership::State& state);
 
  private:
-  void show_members(const membership::State& state);
+  void show_changes(const membership::State& state);
+  void show_earlier(const membership::State& state) const;
 
   const uint64_t steps_;
+  bool shown_ = false;                     // show() was called before
   std::vector<membership::Phase> phases_;  // as last shown
   std::map<uint64_t, uint64_t> open_;      // by round, the step after its last one
   events::Pace pace_;

@@ -4,12 +4,76 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
+#include <limits>
+#include <string>
 #include <vector>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/units.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/membership/options.h"
+#include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::hosts {
+
+std::optional<uint64_t> MemberResults::digest() const {
+  std::map<std::string, int> votes;
+  for (const auto& [key, summary] : all_) ++votes[summary.digest];
+  if (votes.empty()) return std::nullopt;
+  const std::string& text =
+      std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->first;
+  uint64_t digest = 0;
+  std::from_chars(text.data(), text.data() + text.size(), digest, 16);
+  return digest;
+}
+
+void MemberResults::take_means(Values events::Summary::*values, events::Summary& summary) const {
+  for (auto& [name, value] : summary.*values) {
+    double sum = 0;
+    for (const auto& [key, one] : all_) {
+      const auto own = (one.*values).find(name);
+      const bool has = own != (one.*values).end();
+      sum += has ? own->second : std::numeric_limits<double>::quiet_NaN();
+    }
+    value = sum / static_cast<double>(all_.size());
+  }
+}
+
+events::Summary MemberResults::summarise(uint64_t digest) const {
+  const auto mean = [&](double events::Summary::*field) {
+    double sum = 0;
+    for (const auto& [key, summary] : all_) sum += summary.*field;
+    return sum / static_cast<double>(all_.size());
+  };
+  const auto specs = method::tensors_of(recipe_);
+  events::Summary summary;
+  summary.train_loss = std::numeric_limits<double>::quiet_NaN();
+  if (!all_.empty()) {
+    summary = all_.begin()->second;
+    for (const auto field :
+         {&events::Summary::train_loss, &events::Summary::bytes_sent_per_worker_step,
+          &events::Summary::bytes_received_per_worker_step, &events::Summary::seconds,
+          &events::Summary::seconds_over_links}) {
+      summary.*field = mean(field);
+    }
+    take_means(&events::Summary::val_loss, summary);
+    // Other scores are no means: those of the members do not tell the run's.
+    std::erase_if(summary.scores, [](const auto& score) { return !score.first.ends_with(".acc"); });
+    take_means(&events::Summary::scores, summary);
+  }
+  summary.name = recipe_.run.name;
+  summary.method = recipe_.sync.method;
+  summary.within = recipe_.sync.within;
+  summary.workers = recipe_.train.workers;
+  summary.steps = recipe_.train.steps;
+  summary.tokens = recipe_.train.steps * recipe_.train.batch * recipe_.train.sequence;
+  summary.params = method::parameter_count(specs);
+  summary.params_non_embedding = method::non_embedding_count(specs);
+  summary.digest = to_hex(digest);
+  return summary;
+}
+
 namespace {
 
 constexpr double kResultsSeconds = 20;  // for members to report their results
@@ -35,12 +99,34 @@ std::string RunEnd::waiting_message(const serve::CoordinatorHost& host) {
     return one == reports.end() || one->second.silent_s >= times.silence_s();
   });
   if (unfinished.empty() || !all_away) return "";
+  const bool any_heard =
+      std::ranges::any_of(unfinished, [&](int member) { return reports.contains(member); });
   told_ = true;
   return fmt::format(
       "the run is complete; it is still served, for at most {}, so that member{} {} can fetch the "
       "final weights; Ctrl-C ends it now",
-      format_seconds(times.linger_s()), unfinished.size() > 1 ? "s" : "",
-      fmt::join(unfinished, ", "));
+      format_seconds(any_heard ? times.linger_s() : times.silence_s()),
+      unfinished.size() > 1 ? "s" : "", fmt::join(unfinished, ", "));
+}
+
+std::string RunEnd::lacking_message(const serve::CoordinatorHost& host) {
+  const std::vector<int> unfinished = host.unfinished();
+  if (unfinished.empty()) return "";
+  const bool several = unfinished.size() > 1;
+  return fmt::format(
+      "member{} {} lack{} the final weights and can no longer fetch them; the same command serves "
+      "them again",
+      several ? "s" : "", fmt::join(unfinished, ", "), several ? "" : "s");
+}
+
+void RunEnd::note_lacking(const serve::CoordinatorHost& host, const fs::path& file) {
+  const std::string text = lacking_message(host);
+  if (text.empty()) {
+    fs::remove(file);
+    return;
+  }
+  write_file(file, text + "\n");
+  events::print_message(text);
 }
 
 bool RunEnd::awaits_results(const serve::CoordinatorHost& host, double now) {
@@ -52,8 +138,8 @@ bool RunEnd::awaits_results(const serve::CoordinatorHost& host, double now) {
     if (results_.has(key)) continue;
     all = false;
     const auto report = reports.find(id);
-    const bool there =
-        report != reports.end() && !report->second.left && report->second.silent_s < silence_s;
+    const bool there = report != reports.end() && !report->second.left &&
+                       !report->second.disconnected && report->second.silent_s < silence_s;
     if (there) quiet_since_ = now;
   }
   return (!all || !digest(host)) && now - *quiet_since_ < kResultsSeconds;

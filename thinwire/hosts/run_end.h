@@ -7,14 +7,37 @@
 #include <optional>
 #include <string>
 
+#include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
-#include "thinwire/hosts/member_results.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::hosts {
+
+// The results that the members of a complete run report, combined into the run's summary.
+class MemberResults {
+ public:
+  // `recipe`: resolved; it must outlive this.
+  explicit MemberResults(const config::Recipe& recipe) : recipe_(recipe) {}
+
+  void add(const PublicKey& member, const events::Summary& summary) { all_[member] = summary; }
+  bool has(const PublicKey& member) const { return all_.contains(member); }
+  // The digest of the final weights that most members reported; nothing if none did.
+  std::optional<uint64_t> digest() const;
+  // Losses, accuracies, bytes and times are means over the members that reported; losses are NaN if
+  // none did.
+  events::Summary summarise(uint64_t digest) const;
+
+ private:
+  using Values = std::map<std::string, double>;
+  // Sets each of these values to its mean over the members; NaN if one of them lacks it.
+  void take_means(Values events::Summary::*values, events::Summary& summary) const;
+
+  const config::Recipe& recipe_;
+  std::map<PublicKey, events::Summary> all_;
+};
 
 // note() is called by the coordinator's thread until the run is over, everything else by one other
 // thread.
@@ -31,8 +54,13 @@ class RunEnd {
   // A message, once: the members that are present have the final weights, and the run is still
   // served for others. Otherwise empty.
   std::string waiting_message(const serve::CoordinatorHost& host);
-  // Once the run is over: whether to keep waiting for results or for the digest, which ends some
-  // time after the last member that has yet to report was present. `now`: seconds of any clock.
+  // If it is to end now: which members lack the final weights, in a sentence; empty if none does.
+  static std::string lacking_message(const serve::CoordinatorHost& host);
+  // Prints that sentence and keeps it in `file`, which there is not if no member lacks them.
+  static void note_lacking(const serve::CoordinatorHost& host, const fs::path& file);
+  // Once the run is over: whether to keep waiting for results or for the digest, which ends 20 s
+  // after the last member that has yet to report was present. One whose connection has ended is
+  // not, nor is one that has been silent for long. `now`: seconds of any clock.
   bool awaits_results(const serve::CoordinatorHost& host, double now);
   // The digest of the final weights; nothing if nobody has reported it.
   std::optional<uint64_t> digest(const serve::CoordinatorHost& host) const;

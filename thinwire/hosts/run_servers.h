@@ -11,7 +11,8 @@
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/nats_permissions.h"
+#include "thinwire/transport/nats/nats_connection.h"
+#include "thinwire/transport/nats/nats_jwt.h"
 
 namespace thinwire::hosts {
 
@@ -28,10 +29,11 @@ class RunServers {
   // connections of everybody else. Does nothing on a cluster, where JWTs decide, and with a
   // mailbox.
   virtual void set_users(std::vector<transport::NatsUser> users) = 0;
-  // Restarts a server of the run's own if it has ended, or if its disk was full and has room again.
-  // To be called several times a second.
-  // Returns a message for the user; empty: none.
+  // Restarts a server of the run's own if it has ended, and keeps it stopped while its disk is
+  // full. To be called several times a second. Returns a message for the user; empty: none.
   virtual std::string maintain() = 0;
+  // What the store waits for, as of the last maintain(); empty: nothing.
+  virtual std::string obstacle() const { return ""; }
 };
 
 struct OwnServerOptions {
@@ -50,5 +52,19 @@ std::unique_ptr<RunServers> use_mailbox(const fs::path& folder, const Seed& coor
 
 // Throws as open_cluster (entrance.h) does.
 std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator);
+
+// The coordinator's connection to nats-servers, its own or a cluster's.
+struct NatsCoordinator {
+  transport::NatsTarget target;
+  std::string name;                  // of the coordinator, and of the run
+  std::vector<std::string> streams;  // of the run, for records
+  int replicas = 1;                  // servers that keep a copy of everything, if there are as many
+  double settle_s = 0;               // as of NatsOptions (courier_nats.h)
+  std::string site = {};             // of the coordinator; empty: servers are not sites
+};
+
+// Makes the stores of the run, unless they are there, and connects; prints a message if there are
+// fewer servers than replicas. Throws Error if that fails.
+std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& coordinator);
 
 }  // namespace thinwire::hosts

@@ -4,14 +4,23 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/key_ring.h"
+#include "thinwire/hosts/requests.h"
+#include "thinwire/hosts/self_check.h"
+#include "thinwire/hosts/shared_recipe.h"
+#include "thinwire/membership/options.h"
 #include "thinwire/report/table.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -44,48 +53,106 @@ MemberStatus read_member(const Json& json) {
           json.value("effect", 0.0)};
 }
 
-std::string why_none_is_open(const membership::State& state, uint64_t workers) {
-  if (!state.open.empty()) return "";
-  if (state.next_round > 0) return "members: none that can train is present";
-  const auto here = std::ranges::count_if(
-      state.members, [](const membership::Member& member) { return !is_gone(member.phase); });
-  return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
+// "member 3" or "members 1, 4 and 12 more".
+std::string list_of(const std::vector<int>& members) {
+  const size_t named = std::min(members.size(), kNamed);
+  const size_t more = members.size() - named;
+  return fmt::format("member{} {}{}", members.size() > 1 ? "s" : "",
+                     fmt::join(std::span(members).first(named), ", "),
+                     more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
+std::string why_none_trains(const membership::State& state, uint64_t workers) {
+  std::vector<int> lost;
+  uint64_t here = 0;
+  for (size_t id = 0; id < state.members.size(); ++id) {
+    if (!is_gone(state.members[id].phase)) ++here;
+    if (state.members[id].phase == membership::Phase::kLost) lost.push_back(static_cast<int>(id));
+  }
+  if (state.next_round == 0) {
+    return fmt::format("members: {} of the {} that the run begins with are present", here, workers);
+  }
+  if (lost.empty()) return "members: none that can train is present";
+  return fmt::format("members: none that can train is present; {} {} lost", list_of(lost),
+                     lost.size() > 1 ? "are" : "is");
+}
+
+// Who is missing in the oldest open round, and is away. Those that the run has lost or that have
+// left it are not waited for.
+std::string who_is_away(const membership::State& state, const serve::CoordinatorHost& host,
+                        double absent_s) {
+  const auto reports = host.reports();
+  const membership::Opening& open = state.open.front();
+  std::vector<int> silent, disconnected;
+  for (const membership::Share& share : open.roster) {
+    if (is_gone(state.members[static_cast<size_t>(share.member)].phase)) continue;
+    const auto found = reports.find(share.member);
+    const serve::LatestReport* report = found == reports.end() ? nullptr : &found->second;
+    if (report != nullptr && report->arrived && *report->arrived >= open.round) continue;
+    if (report != nullptr && report->disconnected) {
+      disconnected.push_back(share.member);
+    } else if (report == nullptr || report->silent_s >= absent_s) {
+      silent.push_back(share.member);
+    }
+  }
+  std::vector<std::string> who;
+  if (!disconnected.empty()) {
+    who.push_back(fmt::format("{}, which {} no longer connected", list_of(disconnected),
+                              disconnected.size() > 1 ? "are" : "is"));
+  }
+  if (!silent.empty()) {
+    who.push_back(
+        fmt::format("{}, silent for more than {}", list_of(silent), format_seconds(absent_s)));
+  }
+  return fmt::format("{}", fmt::join(who, "; and for "));
+}
+
+bool is_deserted(const membership::State& state) {
+  return std::ranges::all_of(state.open.front().roster, [&](const membership::Share& share) {
+    return is_gone(state.members[static_cast<size_t>(share.member)].phase);
+  });
 }
 
 // What a finished run still waits for.
 std::string why_not_over(const std::vector<int>& unfinished) {
-  if (unfinished.empty()) return "";
-  const size_t named = std::min(unfinished.size(), kNamed);
-  const size_t more = unfinished.size() - named;
-  return fmt::format("member{} {}{} to fetch the final weights", unfinished.size() > 1 ? "s" : "",
-                     fmt::join(std::span(unfinished).first(named), ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  return unfinished.empty() ? "" : list_of(unfinished) + " to fetch the final weights";
 }
 
-MemberStatus member_status(int id, const membership::Member& member, const membership::State& state,
+MemberStatus member_status(int id, const membership::Member& member,
                            const std::map<int, serve::LatestReport>& reports) {
   MemberStatus status{.id = id,
-                      .key = key_id(member.key),
+                      .key = transport::key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
                       .rows_per_second = member.rows_per_second,
                       .offences = member.offences(),
                       .refused = {}};
   const auto report = reports.find(id);
-  status.behind = state.position.sequence;
   if (report == reports.end()) return status;
   status.silent_s = report->second.silent_s;
   status.step_s = report->second.step_seconds;
   status.refused = report->second.refused;
   status.audits = report->second.audits;
   status.effect = report->second.effect;
-  status.behind -= std::min(report->second.position, state.position.sequence);
+  status.behind = report->second.behind;
   return status;
 }
 
 }  // namespace
 
+std::string waits_for(const config::Recipe& recipe, const serve::CoordinatorHost& host,
+                      const std::string& obstacle) {
+  if (!obstacle.empty()) return obstacle;
+  if (std::string text = host.waits_for(); !text.empty()) return text;
+  const membership::State state = host.state();
+  if (state.finished) return why_not_over(host.unfinished());
+  if (state.open.empty() || is_deserted(state)) {
+    return why_none_trains(state, static_cast<uint64_t>(recipe.train.workers));
+  }
+  return who_is_away(state, host, membership::options_of(recipe.sync).absent_s());
+}
+
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds) {
+                    uint64_t rounds, const std::string& obstacle) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   RunStatus status;
@@ -96,13 +163,10 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   status.step = state.open.empty() ? state.next_step : state.open.front().first_step;
   status.steps = static_cast<uint64_t>(recipe.train.steps);
   status.finished = state.finished;
-  status.waits_for = state.finished
-                         ? why_not_over(host.unfinished())
-                         : why_none_is_open(state, static_cast<uint64_t>(recipe.train.workers));
+  status.waits_for = waits_for(recipe, host, obstacle);
   if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
   for (size_t id = 0; id < state.members.size(); ++id) {
-    status.members.push_back(
-        member_status(static_cast<int>(id), state.members[id], state, reports));
+    status.members.push_back(member_status(static_cast<int>(id), state.members[id], reports));
   }
   return status;
 }
@@ -187,6 +251,68 @@ std::vector<std::string> describe(const RunStatus& status) {
         fmt::format("member {}'s payload was refused in {}", member.id, member.refused));
   }
   return lines;
+}
+
+namespace {
+
+constexpr int64_t kTimedSteps = 5;
+
+// A connection made with a token, without enrolling a key.
+class TokenConnection {
+ public:
+  explicit TokenConnection(const Access& access)
+      : access_(access),
+        signer_(make_signer(access.newcomer.seed)),
+        courier_(connect(access, access.newcomer)),
+        requests_(*courier_, access.founder, *signer_) {
+    const double wait_s = access.patience().answer_s;
+    requests_.be_patient(
+        {.wait_s = wait_s, .begins = [wait_s] {
+           events::print_message(
+               fmt::format("the run's coordinator has not answered yet; waits for it, up to {}",
+                           format_seconds(wait_s)));
+         }});
+  }
+
+  RequestClient& requests() { return requests_; }
+  std::string ask(RequestKind what) {
+    const Result<Bytes> answer = requests_.ask(what, {}, kPromptSeconds);
+    if (answer) return {answer->begin(), answer->end()};
+    throw Error(fmt::format("the run at {}: {}", access_.address(), answer.error().message));
+  }
+
+ private:
+  const Access& access_;
+  const std::unique_ptr<Signer> signer_;
+  const std::unique_ptr<transport::Courier> courier_;
+  RequestClient requests_;  // destroyed first
+};
+
+}  // namespace
+
+RunStatus ask_status(const Access& access) {
+  TokenConnection connection(access);
+  Result<RunStatus> status = read_status(connection.ask(RequestKind::kStatus));
+  if (!status) throw Error(status.error().message);
+  return std::move(*status);
+}
+
+std::vector<std::string> diagnose(const Access& access, const std::vector<std::string>& overrides,
+                                  double memory_bytes) {
+  check_local_overrides(overrides);
+  TokenConnection connection(access);
+  const config::Recipe recipe =
+      member_recipe(connection.ask(RequestKind::kRecipe), overrides, {}, {});
+  std::optional<LinkReport> link;
+  if (!access.mailbox) {
+    const Result<LinkReport> measured = measure_link(connection.requests());
+    if (!measured) {
+      throw Error("the link to the run cannot be measured: " + measured.error().message);
+    }
+    link = *measured;
+  }
+  return describe(check_self(recipe, link, {.steps = kTimedSteps, .cap_bytes = memory_bytes}),
+                  recipe);
 }
 
 }  // namespace thinwire::hosts

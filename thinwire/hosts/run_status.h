@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/hosts/access.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
 
@@ -15,12 +16,12 @@ namespace thinwire::hosts {
 
 struct MemberStatus {
   int id = 0;
-  std::string key;             // its id among the run's keys (key_ring.h)
+  std::string key;             // its id (transport::key_id)
   std::string phase;           // docs/hosts.md, "Phases of a member"
   double silent_s = -1;        // since its last message; -1: none since the coordinator started
   double step_s = 0;           // its latest time to compute its rows; 0: not known
   double rows_per_second = 0;  // 0: not known
-  uint64_t behind = 0;         // records of the ledger that it has not reported as applied
+  uint64_t behind = 0;         // closed rounds that it has not reported as applied
   uint64_t offences = 0;
   std::string refused;  // why its last refused payload does not count; empty: none was refused
   uint64_t audits =
@@ -37,13 +38,19 @@ struct RunStatus {
   uint64_t steps = 0;
   bool finished = false;
   std::string digest;     // of the final weights; empty: not known
-  std::string waits_for;  // why no round is open; empty: one is, or all are done
+  std::string waits_for;  // as the function of this name gives it
   std::vector<MemberStatus> members;
   uint64_t left_out = 0;  // further members, for which an answer has no room
 };
 
+// `obstacle`: what the store waits for (RunServers::obstacle); empty: nothing.
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds);
+                    uint64_t rounds, const std::string& obstacle);
+
+// What the run waits for, as in its status: the store, members that it needs or that are silent, or
+// those that have yet to fetch the final weights. Empty: nothing unusual.
+std::string waits_for(const config::Recipe& recipe, const serve::CoordinatorHost& host,
+                      const std::string& obstacle);
 
 // One line of JSON that fits into an answer, and back. Members that do not fit, those with the
 // highest ids, are counted in left_out. Reading is total: kCorruptPayload for anything else.
@@ -52,5 +59,18 @@ Result<RunStatus> read_status(std::string_view text);
 
 // As lines to print.
 std::vector<std::string> describe(const RunStatus& status);
+
+// What the holder of a token may request from a run without becoming a member.
+
+// Both throw Error if the run cannot be reached or its coordinator does not answer. A single-use
+// token is not used up.
+
+RunStatus ask_status(const Access& access);
+
+// The checks of `thinwire doctor` (self_check.h), as lines to print. `overrides` as for joining;
+// `memory_bytes`: most memory that the run may use here; 0: no limit. Throws UsageError if the run
+// does not fit this machine.
+std::vector<std::string> diagnose(const Access& access, const std::vector<std::string>& overrides,
+                                  double memory_bytes);
 
 }  // namespace thinwire::hosts

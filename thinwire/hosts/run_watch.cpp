@@ -13,8 +13,63 @@
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/run_status.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
+namespace {
+
+// Ends the name of a set that is evaluated with a worker's own weights, where these differ from the
+// shared ones (train/worker_evaluation.cpp).
+constexpr const char* kOwnWeights = "_own";
+
+}  // namespace
+
+LossBoard::LossBoard(std::set<std::string> sets) : sets_(std::move(sets)) {
+  for (const std::string& set : std::set(sets_)) sets_.insert(set + kOwnWeights);
+  sets_.insert(membership::Loss::kTraining);
+}
+
+void LossBoard::add(const membership::Loss& loss, int64_t newest) {
+  const auto step = static_cast<int64_t>(loss.step);
+  if (!sets_.contains(loss.set) || loss.step > static_cast<uint64_t>(newest)) return;
+  const auto taken = taken_.find(loss.set);
+  if (taken != taken_.end() && step <= taken->second) return;
+  Sum& sum = sums_[{loss.set, step}];
+  if (!sum.members.insert(loss.member).second) return;
+  const auto weight = static_cast<double>(loss.tokens);
+  sum.loss += weight * loss.mean;
+  sum.weight += weight;
+}
+
+size_t LossBoard::reports(const std::string& set, int64_t step) const {
+  const auto found = sums_.find({set, step});
+  return found == sums_.end() ? 0 : found->second.members.size();
+}
+
+std::vector<LossBoard::Point> LossBoard::take(const std::string& set, int64_t last) {
+  std::vector<Point> points;
+  for (auto one = sums_.lower_bound({set, 0}); one != sums_.end();) {
+    const auto& [name, step] = one->first;
+    if (name != set || step > last) break;
+    const Sum& sum = one->second;
+    if (sum.weight > 0) points.push_back({set, step, sum.loss / sum.weight});
+    taken_[set] = step;
+    one = sums_.erase(one);
+  }
+  return points;
+}
+
+std::vector<LossBoard::Point> LossBoard::take_all(int64_t trained, int64_t evaluated) {
+  std::vector<Point> all;
+  for (const std::string& set : sets_) {
+    const bool is_training = set == membership::Loss::kTraining;
+    for (Point& point : take(set, is_training ? trained : evaluated)) {
+      all.push_back(std::move(point));
+    }
+  }
+  return all;
+}
+
 namespace {
 
 using membership::Phase;
@@ -31,8 +86,8 @@ bool has_arrived(const std::map<int, serve::LatestReport>& reports, int member, 
   return one != reports.end() && one->second.arrived && *one->second.arrived >= round;
 }
 
-std::string waits_for(const membership::Opening& opening,
-                      const std::map<int, serve::LatestReport>& reports) {
+std::string who_is_missing(const membership::Opening& opening,
+                           const std::map<int, serve::LatestReport>& reports) {
   std::vector<std::string> missing;
   for (const membership::Share& share : opening.roster) {
     if (has_arrived(reports, share.member, opening.round)) continue;
@@ -81,7 +136,8 @@ std::string why_in(Phase phase, const serve::LatestReport* report, uint64_t offe
     case Phase::kLost:
       return silence(report);
     case Phase::kExcluded:
-      return fmt::format("excluded after {}", counted(offences, "offence"));
+      return offences == 0 ? "excluded: its key was revoked"
+                           : fmt::format("excluded after {}", counted(offences, "offence"));
     case Phase::kActive:
       break;
   }
@@ -116,7 +172,7 @@ void MembersNow::describe_active(page::MemberNow& member, const serve::LatestRep
     return;
   }
   const auto [why, fresh] = waits_for_.try_emplace(oldest->round);
-  if (fresh) why->second = waits_for(*oldest, reports_);
+  if (fresh) why->second = who_is_missing(*oldest, reports_);
   member.why = why->second;
 }
 
@@ -126,7 +182,7 @@ page::MemberNow MembersNow::of(int id) {
   const serve::LatestReport* own = found == reports_.end() ? nullptr : &found->second;
   page::MemberNow shown;
   shown.id = id;
-  shown.name = key_id(member.key);
+  shown.name = transport::key_id(member.key);
   shown.offences = member.offences();
   shown.activity = activity_of(member.phase);
   shown.why = why_in(member.phase, own, member.offences());
@@ -157,7 +213,7 @@ void RunWatch::record(const membership::Record& record, bool earlier, double now
   for (const membership::Opening& opening : record.openings) {
     open_[opening.round] = {opening, now, earlier};
     newest_step_ = static_cast<int64_t>(opening.first_step + opening.steps.size());
-    newest_roster_ = opening.roster.size();
+    newest_contributors_ = opening.roster.size();
   }
 }
 
@@ -165,7 +221,7 @@ void RunWatch::add_loss(const membership::Loss& loss) {
   losses_.add(loss, newest_step_);
   const bool is_last = static_cast<int64_t>(loss.step) == recipe_.train.steps;
   if (!is_last || loss.set == membership::Loss::kTraining) return;
-  if (losses_.reports(loss.set, recipe_.train.steps) < newest_roster_) return;
+  if (losses_.reports(loss.set, recipe_.train.steps) < newest_contributors_) return;
   show(losses_.take(loss.set, recipe_.train.steps));
 }
 
@@ -201,6 +257,7 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
   // Everyone who contributed has finished the evaluations before the round's last step.
   const int64_t end = round.first_step + round.steps;
   show(losses_.take_all(end, end - 1));
+  if (end == newest_step_) newest_contributors_ = round.bytes.size();
   if (earlier) return;
   for (const int member : closing.missing) {
     page_.add_fault(member,
@@ -216,7 +273,7 @@ void RunWatch::note(const membership::PhaseChange& change) {
   page_.on_event(events::MessageEvent{0, text});
 }
 
-void RunWatch::update(const serve::CoordinatorHost& host) {
+void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obstacle) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   std::vector<page::MemberNow> members;
@@ -225,7 +282,7 @@ void RunWatch::update(const serve::CoordinatorHost& host) {
     members.push_back(now.of(id));
   }
   page_.show(members);
-  const RunStatus status = status_of(recipe_, host, 0);
+  const RunStatus status = status_of(recipe_, host, 0, obstacle);
   page_.show_place(static_cast<int64_t>(status.step), status.round, status.waits_for);
   if (state.finished) page_.finish();
 }

@@ -10,13 +10,50 @@
 #include <vector>
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/hosts/loss_board.h"
+#include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/page/live_run.h"
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::hosts {
+
+// Combines the losses that the members of a run report, each over its own rows, into means over all
+// rows. A pure state machine.
+
+// Not thread-safe.
+class LossBoard {
+ public:
+  struct Point {
+    std::string set;  // as in membership::Loss
+    int64_t step = 0;
+    double loss = 0;
+  };
+
+  // `sets`: the names of the validation sets; losses on others are ignored.
+  explicit LossBoard(std::set<std::string> sets);
+
+  // `newest`: the last step of the rounds opened so far. Ignored are later steps, a member's second
+  // report on the same set and step, and steps that were already taken.
+  void add(const membership::Loss& loss, int64_t newest);
+  // How many members have reported on this set and step.
+  size_t reports(const std::string& set, int64_t step) const;
+  // The mean losses on this set up to step `last`, in the order of steps; each is returned once.
+  std::vector<Point> take(const std::string& set, int64_t last);
+  // The same for training up to step `trained`, and for each validation set up to step `evaluated`.
+  std::vector<Point> take_all(int64_t trained, int64_t evaluated);
+
+ private:
+  struct Sum {
+    double loss = 0;
+    double weight = 0;
+    std::set<int> members;
+  };
+
+  std::set<std::string> sets_;
+  std::map<std::pair<std::string, int64_t>, Sum> sums_;  // by set and step
+  std::map<std::string, int64_t> taken_;                 // by set, the last step
+};
 
 // What members do now. An active member computes until it announces its contribution to the first
 // round in which it has rows, sends it until the coordinator has it, and then waits for the members
@@ -49,10 +86,10 @@ class RunWatch {
   void record(const membership::Record& record, bool earlier, double now);
   // Likewise, on the same thread. A round's training loss and the evaluations before its last step
   // are shown once the round is closed, when everyone who contributed has reported them; the final
-  // evaluation once all members of the last round have reported it.
+  // evaluation once all who contributed to the last round have reported it.
   void add_loss(const membership::Loss& loss);
-  // From any one thread, several times a second.
-  void update(const serve::CoordinatorHost& host);
+  // From any one thread, several times a second. `obstacle`: as of status_of().
+  void update(const serve::CoordinatorHost& host, const std::string& obstacle);
   // A message shown on the coordinator's terminal. Any thread.
   void add_message(const std::string& text) { page_.add_fault({}, text); }
 
@@ -71,8 +108,8 @@ class RunWatch {
   page::LiveRun& page_;
   std::map<uint64_t, Opened> open_;  // rounds
   LossBoard losses_;
-  int64_t newest_step_ = 0;   // the last step of the rounds opened so far
-  size_t newest_roster_ = 0;  // of the round opened last
+  int64_t newest_step_ = 0;         // the last step of the rounds opened so far
+  size_t newest_contributors_ = 0;  // to the round opened last: its roster until it is closed
 };
 
 }  // namespace thinwire::hosts

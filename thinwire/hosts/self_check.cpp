@@ -14,8 +14,9 @@
 #include "thinwire/links/links.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/hosted.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/resolve.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -80,11 +81,15 @@ std::string describe(const LinkReport& link) {
 void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   const auto warn = [&](std::string text) { check.warnings.push_back(std::move(text)); };
   if (check.link && std::abs(check.link->clock_ahead_s) > kClockToleranceSeconds) {
-    warn(
-        fmt::format("this machine's clock is {} {} the coordinator's: certificates and tokens may "
-                    "count as expired; set it (timedatectl)",
-                    format_seconds(std::abs(check.link->clock_ahead_s)),
-                    check.link->clock_ahead_s > 0 ? "ahead of" : "behind"));
+    const bool ahead = check.link->clock_ahead_s > 0;
+    warn(fmt::format(
+        "this machine's clock is {} {} the coordinator's: certificates {}; set it (timedatectl "
+        "set-ntp true)",
+        format_seconds(std::abs(check.link->clock_ahead_s)), ahead ? "ahead of" : "behind",
+        ahead ? "and tokens may count as expired" : "may count as not yet valid"));
+  }
+  if (std::string crowded = train::thread_warning(recipe, check.cores); !crowded.empty()) {
+    warn(std::move(crowded));
   }
   const bool is_waited_for = check.sent_bytes > 0;
   if (is_waited_for && check.transfer_s > std::max(check.step_s, 1e-3)) {
@@ -131,17 +136,22 @@ Result<LinkReport> measure_link(RequestClient& client) {
   return report;
 }
 
+void check_cap(const config::Recipe& recipe, const SelfCheckOptions& options) {
+  const MemoryNeed need = memory_need(recipe, options);
+  if (options.cap_bytes <= 0 || need.total() <= options.cap_bytes) return;
+  throw UsageError(fmt::format("--memory: {}, more than the {} allowed here", need.describe(),
+                               format_bytes(options.cap_bytes)));
+}
+
 SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
                      const SelfCheckOptions& options) {
+  check_cap(recipe, options);
   SelfCheck check;
   check.link = link;
   const MemoryNeed need = memory_need(recipe, options);
   check.needed_bytes = need.total();
   check.free_bytes = machine_memory().available;
-  if (options.cap_bytes > 0 && need.total() > options.cap_bytes) {
-    throw UsageError(fmt::format("--memory: {}, more than the {} allowed here", need.describe(),
-                                 format_bytes(options.cap_bytes)));
-  }
+  check.cores = cores_here();
   if (std::string warning = check_memory(need); !warning.empty()) {
     check.warnings.push_back(std::move(warning));
   }
@@ -172,6 +182,8 @@ std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& 
       fmt::format(
           "memory: about {} needed{}", format_bytes(check.needed_bytes),
           check.free_bytes > 0 ? fmt::format(", {} free", format_bytes(check.free_bytes)) : ""),
+      fmt::format("cores: {}; {} compute{} (train.threads)", check.cores.describe(),
+                  counted(recipe.train.threads, "thread"), recipe.train.threads == 1 ? "s" : ""),
       fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
                   counted(recipe.train.threads, "thread"), recipe.train.precision),
       fmt::format(

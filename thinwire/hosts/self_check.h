@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/requests.h"
@@ -29,6 +30,7 @@ struct SelfCheck {
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
   double step_s = 0;      // to compute one worker's rows of a step
+  Cores cores;            // of this machine
   // What the run requires, per training step on average.
   double sent_bytes = 0;
   double received_bytes = 0;
@@ -43,7 +45,11 @@ struct SelfCheckOptions {
   bool audits = false;   // of an auditor (docs/audits.md), which sends no contributions
 };
 
-// `recipe`: resolved, with this machine's own fields. Throws UsageError if the run cannot fit.
+// Throws UsageError if the run needs more memory than options.cap_bytes. `recipe`: resolved, with
+// this machine's own fields.
+void check_cap(const config::Recipe& recipe, const SelfCheckOptions& options);
+
+// Throws UsageError as check_cap does.
 SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkReport>& link,
                      const SelfCheckOptions& options);
 

@@ -18,17 +18,14 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/base/plain_message.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
-#include "thinwire/hosts/admission.h"
 #include "thinwire/hosts/connection_limit.h"
-#include "thinwire/hosts/endpoint.h"
 #include "thinwire/hosts/entrance.h"
-#include "thinwire/hosts/publish_run.h"
+#include "thinwire/hosts/ledger_note.h"
 #include "thinwire/hosts/request_handler.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/run_end.h"
@@ -37,10 +34,11 @@
 #include "thinwire/hosts/run_watch.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/serve/payload_check.h"
+#include "thinwire/serve/payload_filter.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -49,19 +47,19 @@ namespace {
 constexpr double kPollSeconds = 0.2;    // between checks of the servers, the keys and `stop`
 constexpr double kProbeSeconds = 2;     // within which a leading coordinator answers
 constexpr double kQuorumSeconds = 10;   // within which a cluster has elected a leader
+constexpr double kWaitingSeconds = 2;   // between checks of what the run waits for
 constexpr double kFarewellSeconds = 5;  // within which an excluded member reads that it is
 constexpr std::chrono::milliseconds kPause(20);
+// In the server's folder: the run is finished, but was stopped before all had its final weights.
+constexpr const char* kLackingFile = "lacking";
+
+fs::path summary_file(const fs::path& run_folder) { return run_folder / "summary.json"; }
 
 std::set<std::string> validation_sets(const RunDescription& description) {
   std::set<std::string> names;
   for (const DescribedSet& set : description.sets) names.insert(set.name);
   names.erase("train");
   return names;
-}
-
-Carrier carrier_given(const ServeOptions& options) {
-  if (options.cluster) return Carrier::kCluster;
-  return options.mailbox.empty() ? Carrier::kOwnServer : Carrier::kMailbox;
 }
 
 // Of the sketches by which payloads are compared: secret, and the same whenever this coordinator is
@@ -86,29 +84,33 @@ class Service {
   ServeResult serve();
 
  private:
+  void check_room() const;
   void start_servers();
   void connect();
   bool another_leads();
-  serve::PayloadCheck payload_check();
   void start_host();
   void start_requests();
   void protect(const std::shared_ptr<const Bytes>& file);
   void coordinate();
-  void update_member_keys(const membership::State& state);
   void write_ready_file() const;
   void maintain_servers();
   void await_shared_keys();
   void check_keys();
+  void keep_folder();
   void shut_out_excluded();
   void shut_out_crowding();
   void report_leader();
+  void report_waiting();
   // A coordinator with a server of its own is the only one.
   bool leads() const { return !options_.cluster || host_->leads(); }
   // In a mailbox anybody may write anything, under any name.
   bool has_mailbox() const { return !options_.mailbox.empty(); }
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
-  Result<std::string> enrol(const PublicKey& token, const PublicKey& key);
+  Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
+                            std::optional<Role> wanted);
+  // Whether an earlier start has written the summary; it now serves members that lack the weights.
+  bool finished_before() const { return fs::exists(summary_file(folder_)); }
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   ServeResult finish();
 
@@ -128,10 +130,14 @@ class Service {
   std::unique_ptr<serve::CoordinatorHost> host_;
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
+  LedgerNote ledger_;
+  double waiting_checked_at_ = 0;
+  std::string waiting_;                   // what for, when it was last checked
+  std::string reported_waiting_;          // as last shown
+  std::string folder_problem_;            // why it could not be written to; empty: it could
   std::map<PublicKey, double> excluded_;  // since when, of members that were not shut out yet
-  bool founded_now_ = false;            // by this start, not an earlier one or another coordinator
-  bool leads_ = true;                   // as last shown
-  std::vector<PublicKey> member_keys_;  // of the host's thread: by id
+  bool founded_now_ = false;  // by this start, not an earlier one or another coordinator
+  bool leads_ = true;         // as last shown
   std::atomic<bool> host_stop_ = false;
   std::atomic<bool> over_ = false;
   std::string host_failure_;  // of the host's thread until host_failed_
@@ -148,10 +154,12 @@ Service::Service(ServedRun run, const ServeOptions& options)
       admission_(folder_, options.token_days),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
       display_(run_.recipe),
-      end_(run_.recipe) {
+      end_(run_.recipe),
+      ledger_(folder_ / kServerFolder) {
   page::LiveRun* const page =
       options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
   if (page != nullptr) watch_.emplace(run_.recipe, validation_sets(run_.description), *page);
+  check_room();
   start_servers();
   connect();
   founded_now_ = publish_run(*courier_, *signer_, run_, options_.stop);
@@ -164,9 +172,18 @@ Service::~Service() {
   if (host_thread_.joinable()) host_thread_.join();
 }
 
+// Before anything is stored, so that the disk does not fill up in the middle of the run.
+void Service::check_room() const {
+  const fs::path store = has_mailbox() ? options_.mailbox : folder_ / kServerFolder;
+  std::string text = options_.cluster
+                         ? describe(store_need(run_.recipe)) + " on the cluster's servers"
+                         : check_room_for_store(run_.recipe, store);
+  events::print_message(text);
+}
+
 void Service::start_servers() {
   const fs::path folder = folder_ / kServerFolder;
-  switch (carrier_given(options_)) {
+  switch (options_.carrier()) {
     case Carrier::kOwnServer:
       servers_ = start_own_server({options_.listen, options_.address, folder, run_.seed},
                                   admission_.users());
@@ -184,7 +201,7 @@ void Service::start_servers() {
 void Service::connect() {
   courier_ = servers_->connect();
   if (options_.cluster) shared_keys_.emplace(*courier_, *signer_, folder_);
-  if (carrier_given(options_) == Carrier::kOwnServer) connections_.emplace(*courier_);
+  if (options_.carrier() == Carrier::kOwnServer) connections_.emplace(*courier_);
 }
 
 // Sends a request as members do: of several coordinators, the leading one answers at once.
@@ -194,37 +211,25 @@ bool Service::another_leads() {
   return client.ask(RequestKind::kProbe, Bytes(sizeof(uint32_t)), kProbeSeconds).has_value();
 }
 
-serve::PayloadCheck Service::payload_check() {
-  serve::PayloadCheck check = serve::payload_check(
-      run_.recipe, plan_, run_.description.founding.run, sketch_seed(run_.seed));
-  if (!check) return check;
-  return [this, check = std::move(check)](
-             const membership::Offer& offer, uint64_t weight,
-             const Bytes& payload) -> Result<std::optional<serve::PayloadContent>> {
-    const auto member = static_cast<size_t>(offer.member);
-    if (member < member_keys_.size() && admission_.is_revoked(member_keys_[member])) {
-      return fail(FailureKind::kRefused, "its key was revoked");
-    }
-    return check(offer, weight, payload);
-  };
-}
-
 void Service::start_host() {
   serve::HostOptions options;
   options.membership = membership::options_of(run_.recipe.sync);
   options.founding = run_.description.founding;
+  options.remembered = ledger_.remembered();
   options.standby = another_leads();
   options.sums = serve::sum_rule(run_.recipe);
   options.keeps = servers_->entrance().sites;
   options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
-  options.hooks.progress = [this](const membership::State& state) {
-    display_.show(state);
-    update_member_keys(state);
+  options.hooks.progress = [this](const membership::State& state, bool complete) {
+    if (complete) display_.show(state);
+    ledger_.reached(state.position);
     if (!over_) end_.note(state);
   };
   options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
+  options.hooks.is_revoked = [this](const PublicKey& key) { return admission_.is_revoked(key); };
   options.hooks.is_auditor = [this](const PublicKey& key) { return admission_.is_auditor(key); };
-  options.hooks.check = payload_check();
+  options.hooks.check = serve::payload_check(run_.recipe, plan_, run_.description.founding.run,
+                                             sketch_seed(run_.seed));
   options.hooks.message = [this](const std::string& text) {
     events::print_message(text);
     if (watch_) watch_->add_message(text);
@@ -246,8 +251,13 @@ void Service::start_requests() {
   requests_ = std::make_unique<RequestHandler>(
       *courier_, *signer_, run_.files,
       RequestHandler::Callbacks{
-          [this](const PublicKey& token, const PublicKey& key) { return enrol(token, key); },
-          [this] { return print_status(status_of(run_.recipe, *host_, plan_.rounds())); },
+          [this](const PublicKey& token, const PublicKey& key, std::optional<Role> wanted) {
+            return enrol(token, key, wanted);
+          },
+          [this] {
+            return print_status(
+                status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle()));
+          },
           [this] { return run_.description.recipe; },
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
@@ -297,14 +307,6 @@ void Service::coordinate() {
   }
 }
 
-// Lets payload_check find a member's key by its id.
-void Service::update_member_keys(const membership::State& state) {
-  if (state.members.size() < member_keys_.size()) member_keys_.clear();  // another history
-  for (size_t id = member_keys_.size(); id < state.members.size(); ++id) {
-    member_keys_.push_back(state.members[id].key);
-  }
-}
-
 void Service::write_ready_file() const {
   const Entrance& entrance = servers_->entrance();
   const std::string address = has_mailbox() ? entrance.mailbox.string() : entrance.servers.front();
@@ -325,7 +327,8 @@ void Service::write_ready_file() const {
   events::print_message(fmt::format(
       "{} is served at {}; members join with{}", run_.recipe.run.name,
       entrance.sites ? fmt::format("{}", fmt::join(entrance.servers, ", ")) : address, hint));
-  events::print_message(fmt::format("  thinwire join {} --token {}", address, token));
+  const std::string command = fmt::format("  thinwire join {} --token {}", address, token);
+  options_.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
 }
 
 void Service::maintain_servers() {
@@ -354,6 +357,24 @@ void Service::check_keys() {
   if (admission_.update()) servers_->set_users(admission_.users());
 }
 
+// Where it cannot be written to, as on a full disk, the run goes on, and it is tried again.
+void Service::keep_folder() {
+  try {
+    shut_out_excluded();
+    shut_out_crowding();
+    check_keys();
+    if (servers_->obstacle().empty()) ledger_.keep(monotonic_seconds());
+    admission_.number(host_->state().members);
+    folder_problem_.clear();
+  } catch (const Error& problem) {
+    if (std::exchange(folder_problem_, problem.what()) == problem.what()) return;
+    const std::string message =
+        fmt::format("{}; the run goes on without that, and it is tried again", problem.what());
+    events::print_message(message);
+    if (watch_) watch_->add_message(message);
+  }
+}
+
 // Revokes their keys: the server then closes their connections, through which they could go on
 // storing.
 void Service::shut_out_excluded() {
@@ -373,9 +394,9 @@ void Service::shut_out_crowding() {
   for (const PublicKey& owner : connections_->exceeded(monotonic_seconds())) {
     if (!admission_.is_enrolled(owner)) continue;
     admission_.revoke(owner);
-    const std::string message =
-        fmt::format("{} was shut out: it had more than {} connections for {:g} s",
-                    transport::participant_name(owner), kMaxConnections, kToleratedSeconds);
+    const std::string message = fmt::format(
+        "the participant with key {} was shut out: it had more than {} connections for {:g} s",
+        transport::key_id(owner), kMaxConnections, kToleratedSeconds);
     events::print_message(message);
     if (watch_) watch_->add_message(message);
   }
@@ -390,12 +411,31 @@ void Service::report_leader() {
   if (watch_) watch_->add_message(message);
 }
 
-Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key) {
-  check_keys();
-  const Result<transport::NatsUser> user = admission_.enrol(token, key);
-  if (!user) return tl::unexpected(user.error());
-  check_keys();
-  return jwt_of(servers_->entrance(), name_, *user);
+// Says here what lasts, and to the members everything.
+void Service::report_waiting() {
+  const double now = monotonic_seconds();
+  if (now - waiting_checked_at_ < kWaitingSeconds) return;
+  waiting_checked_at_ = now;
+  std::string text = waits_for(run_.recipe, *host_, servers_->obstacle());
+  host_->tell(text);
+  const bool lasts = text == std::exchange(waiting_, text);
+  if (!lasts || text == reported_waiting_) return;
+  reported_waiting_ = text;
+  if (!text.empty() && leads()) events::print_message("waits for " + text);
+}
+
+Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
+                                   std::optional<Role> wanted) {
+  try {
+    check_keys();
+    const Result<transport::NatsUser> user = admission_.enrol(token, key, wanted);
+    if (!user) return tl::unexpected(user.error());
+    check_keys();
+    return jwt_of(servers_->entrance(), name_, *user);
+  } catch (const Error& problem) {  // on a full disk, say
+    return fail(FailureKind::kRefused,
+                fmt::format("the coordinator cannot note its key: {}", problem.what()));
+  }
 }
 
 ServeResult Service::serve() {
@@ -404,25 +444,32 @@ ServeResult Service::serve() {
   write_ready_file();
   while (!stopped()) {
     requests_->serve_pending(kPollSeconds);
-    if (watch_) watch_->update(*host_);
+    if (watch_) watch_->update(*host_, servers_->obstacle());
     maintain_servers();
-    shut_out_excluded();
-    shut_out_crowding();
-    check_keys();
+    keep_folder();
     report_leader();
+    report_waiting();
     if (host_failed_) throw Error(host_failure_);
     if (const std::string text = end_.waiting_message(*host_); !text.empty()) {
       events::print_message(text);
     }
-    if (over_ && !end_.awaits_results(*host_, monotonic_seconds())) return finish();
+    // A member that was lost may come back once the run is over.
+    if (over_ && host_->unfinished().empty() && !end_.awaits_results(*host_, monotonic_seconds())) {
+      return finish();
+    }
   }
+  ledger_.keep_last();
   const membership::State state = host_->state();
-  if (end_.digest(*host_)) return finish();
+  if (end_.digest(*host_) || finished_before()) return finish();
   return {
       ServeOutcome::kStopped, state.open.empty() ? state.next_round : state.open.front().round, {}};
 }
 
 ServeResult Service::finish() {
+  end_.note_lacking(*host_, folder_ / kServerFolder / kLackingFile);  // before the summary
+  if (finished_before()) {
+    return {ServeOutcome::kFinished, plan_.rounds(), events::read_summary(summary_file(folder_))};
+  }
   const auto digest = end_.digest(*host_);
   if (!digest) {
     throw Error(
@@ -430,30 +477,22 @@ ServeResult Service::finish() {
         "repeat the command");
   }
   const events::Summary summary = end_.summarise(*digest);
-  events::write_summary(folder_ / "summary.json", summary);
+  events::write_summary(summary_file(folder_), summary);
   return {ServeOutcome::kFinished, plan_.rounds(), summary};
-}
-
-// Before anything is written.
-void check_mailbox(const fs::path& folder) {
-  std::error_code unreadable;
-  if (folder.empty() || fs::is_directory(folder, unreadable)) return;
-  throw UsageError(fmt::format("--mailbox: {} is not a folder; create it, or mount what it is on",
-                               folder.string()));
 }
 
 }  // namespace
 
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options) {
   (void)parse_endpoint("--listen", options.listen);
-  if (!options.address.empty()) (void)parse_endpoint("--address", options.address);
+  if (!options.address.empty()) (void)parse_address("--address", options.address);
   std::optional<transport::AccountKey> account;
   if (options.cluster) account = open_cluster(*options.cluster).account;
-  check_mailbox(options.mailbox);
-  const fs::path summary = fs::path(recipe.run.dir) / "summary.json";
-  ServedRun run = open_served_run(std::move(recipe), carrier_given(options), account);
-  if (fs::exists(summary)) {
-    return {ServeOutcome::kAlreadyFinished, 0, events::read_summary(summary)};
+  if (!options.mailbox.empty()) check_served_mailbox(recipe.run.dir, options.mailbox);
+  const fs::path folder = recipe.run.dir;
+  ServedRun run = open_served_run(std::move(recipe), options.carrier(), account);
+  if (fs::exists(summary_file(folder)) && !fs::exists(folder / kServerFolder / kLackingFile)) {
+    return {ServeOutcome::kAlreadyFinished, 0, events::read_summary(summary_file(folder))};
   }
   return Service(std::move(run), options).serve();
 }

@@ -13,6 +13,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/cluster.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/page/live_run.h"
 
 namespace thinwire::hosts {
@@ -26,6 +27,10 @@ struct ServeOptions {
   // Used instead of servers: a folder that something else synchronises with the members'
   // (transport/mailbox/courier_mailbox.h). Empty: none.
   fs::path mailbox = {};
+  Carrier carrier() const {
+    if (cluster) return Carrier::kCluster;
+    return mailbox.empty() ? Carrier::kOwnServer : Carrier::kMailbox;
+  }
   // Written once members may join: JSON with "address", which with a mailbox is its folder,
   // "token", and "ca", the file that holds the certificate of the run's authority. Empty: not
   // written.

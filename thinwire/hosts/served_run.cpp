@@ -3,22 +3,25 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <memory>
 #include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume_rules.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/hosts/access.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/run_data.h"
-#include "thinwire/hosts/secrets.h"
+#include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/shared_recipe.h"
-#include "thinwire/member/initial_state.h"
+#include "thinwire/hosts/waiting.h"
 #include "thinwire/member/member.h"
-#include "thinwire/membership/room.h"
+#include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
@@ -28,7 +31,6 @@ namespace {
 
 constexpr const char* kDescriptionFile = "description.json";
 constexpr const char* kKeyFile = "coordinator.key";
-constexpr const char* kLockFile = "lock";
 constexpr double kServerEndsSeconds = 10;  // a nats-server ends within this time after its parent
 
 // Fills in what depends on the prepared data. The fields of a machine get their defaults: they are
@@ -45,12 +47,7 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
 // In a mailbox everybody receives every contribution, so a sum would be one buffer more.
 void resolve_sums(config::Recipe& recipe, Carrier carrier) {
   if (carrier != Carrier::kMailbox) return;
-  if (recipe.sync.sums == config::Sums::kCoordinator) {
-    throw UsageError(
-        "[sync] sums must be \"members\" or \"auto\" with --mailbox, got \"coordinator\": "
-        "everybody "
-        "receives every contribution there");
-  }
+  method::check_command(recipe, method::Command::kMailbox);
   recipe.sync.sums = config::Sums::kMembers;
 }
 
@@ -115,17 +112,9 @@ void check_carrier(const fs::path& folder, Carrier carrier) {
 
 // Claims the folder for the run.
 void take_folder(ServedRun& run, const fs::path& folder) {
-  const fs::path server = folder / kServerFolder;
-  if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(server)) {
-    throw UsageError(
-        fmt::format("[run] dir {} holds something that is not a run of `thinwire serve`; "
-                    "choose another folder",
-                    folder.string()));
-  }
-  make_private_folder(server);
-  run.lock = std::make_unique<FolderLock>(
-      server / kLockFile, kServerEndsSeconds,
-      fmt::format("another process serves the run in {}", folder.string()), Inherited::kYes);
+  run.claim = std::make_unique<checkpoint::FolderClaim>(folder, checkpoint::FolderOwner::kServe,
+                                                        kServerEndsSeconds, Inherited::kYes);
+  make_private_folder(folder / kServerFolder);
 }
 
 // Makes the coordinator's key, unless the folder has one.
@@ -171,8 +160,12 @@ void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary&
   run.weights = std::move(initial.weights);
 }
 
-void store_description(const ServedRun& run, const config::Recipe& recipe) {
+void store_description(ServedRun& run, const config::Recipe& recipe) {
   const fs::path folder = recipe.run.dir;
+  for (const auto& [name, text] : train::origin_files(recipe, {})) {
+    write_file(folder / name, text);
+    run.description.model_files = transport::blob_id(as_bytes(text));
+  }
   write_file(folder / checkpoint::kRecipeFile, config::print_recipe(recipe));
   AtomicFile file(folder / kDescriptionFile);
   file.write(encode_description(run.description));
@@ -180,6 +173,13 @@ void store_description(const ServedRun& run, const config::Recipe& recipe) {
 }
 
 }  // namespace
+
+fs::path served_folder(const config::Recipe& recipe) {
+  if (recipe.given.contains("run.dir")) return recipe.run.dir;
+  const std::string own = recipe.run.dir + "-served";
+  const bool earlier = fs::exists(fs::path(recipe.run.dir) / kServerFolder) && !fs::exists(own);
+  return earlier ? recipe.run.dir : own;
+}
 
 Seed coordinator_seed(const fs::path& run_folder) {
   return load_seed(run_folder / kServerFolder / kKeyFile);
@@ -208,6 +208,9 @@ ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
   for (const DataFile& one : data_files(run.description)) {
     run.files.emplace(one.blob.name, fs::path(recipe.data.dir) / one.file);
   }
+  if (run.description.model_files) {
+    run.files.emplace(run.description.model_files->name, folder / kModelFiles);
+  }
   run.recipe = std::move(recipe);
   return run;
 }
@@ -219,6 +222,44 @@ void check_same_run(const ServedRun& run, const RunDescription& founded) {
       "the cluster has a different run called {}: {}; undo the change, or choose another run.name",
       run.recipe.run.name,
       differences.empty() ? "its data or initial weights differ" : differences));
+}
+
+namespace {
+
+void store(transport::Courier& courier, std::shared_ptr<const Bytes> blob, const char* what,
+           const std::atomic<bool>* stop) {
+  Waiting<void> stored;
+  courier.put(std::move(blob), transport::Priority::kBulk, stored.setter());
+  const Result<void> result = stored.wait(stop);
+  if (!result) throw Error(fmt::format("cannot store {}: {}", what, result.error().message));
+}
+
+}  // namespace
+
+bool publish_run(transport::Courier& courier, const Signer& coordinator, const ServedRun& run,
+                 const std::atomic<bool>* stop) {
+  store(courier, run.weights, "the initial weights", stop);
+  const auto store_file = [&](const transport::BlobId& blob, const char* what) {
+    const MappedFile file(run.files.at(blob.name));
+    store(courier, std::make_shared<const Bytes>(file.bytes().begin(), file.bytes().end()), what,
+          stop);
+  };
+  store_file(run.description.vocabulary.blob, "the vocabulary");
+  if (run.description.model_files) {
+    store_file(*run.description.model_files, "the files of the model");
+  }
+  const auto description = std::make_shared<const Bytes>(encode_description(run.description));
+  store(courier, description, "the run's description", stop);
+  Waiting<uint64_t> appended;
+  courier.append(kEntryStream, 0, encode_entry(transport::blob_id(*description), coordinator),
+                 appended.setter());
+  const Result<uint64_t> result = appended.wait(stop);
+  if (result) return true;
+  if (result.error().kind != FailureKind::kStaleRound) {
+    throw Error("cannot publish the run's description: " + result.error().message);
+  }
+  check_same_run(run, fetch_description(courier, coordinator.key(), {}, nullptr));
+  return false;
 }
 
 }  // namespace thinwire::hosts

@@ -1,12 +1,13 @@
 // The run that a coordinator serves, as stored in its folder: founded once, then the same at every
 // start.
 //
-// run.dir: recipe.toml (as resolved), description.json (what members receive), keys.json
-// (key_ring.h), server/, which only its owner may read (coordinator.key, token, the files of
-// entrance.h and, for a server of the run's own, those of transport/nats/nats_server.h), and
-// summary.json at the end.
+// run.dir: recipe.toml (as resolved), description.json (what members receive), hugging_face.json
+// (what an export needs, if the model is from such a folder), keys.json (key_ring.h), server/,
+// which only its owner may read (coordinator.key, token, the files of entrance.h and, for a server
+// of the run's own, those of transport/nats/nats_server.h), and summary.json at the end.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,10 +16,11 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/entrance.h"
-#include "thinwire/hosts/folder_lock.h"
 #include "thinwire/hosts/run_description.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nats_jwt.h"
 
 namespace thinwire::hosts {
@@ -35,13 +37,17 @@ Seed coordinator_seed(const fs::path& run_folder);
 struct ServedRun {
   // Held by the server as well: after a crash, the next coordinator waits until the old server has
   // ended.
-  std::unique_ptr<FolderLock> lock;
+  std::unique_ptr<checkpoint::FolderClaim> claim;
   Seed seed{};            // of the coordinator's key
   config::Recipe recipe;  // resolved
   RunDescription description;
   std::shared_ptr<const Bytes> weights;  // snapshot 0
-  std::map<Sha256, fs::path> files;      // vocabulary and shards, by blob name
+  std::map<Sha256, fs::path> files;      // vocabulary, shards and model files, by blob name
 };
+
+// Where `thinwire serve` keeps the run of a recipe that names no run.dir: apart from that of
+// `thinwire train`, in runs/NAME-served, unless runs/NAME holds the served run already.
+fs::path served_folder(const config::Recipe& recipe);
 
 // Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `carrier`: what
 // carries it; `account`: the cluster's, if it is one. All coordinators of a run on an
@@ -54,5 +60,13 @@ ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
 // Throws UsageError, naming the fields that differ, unless `founded`, by another coordinator,
 // describes this run.
 void check_same_run(const ServedRun& run, const RunDescription& founded);
+
+// Puts what the members of a run receive into the run's stores.
+
+// To be called at every start of a coordinator, with its own courier and key; nothing is stored
+// twice. Returns false if the run was founded before. Throws UsageError if that was another run
+// (check_same_run), and Error if storing fails or `stop`, which may be null, is set.
+bool publish_run(transport::Courier& courier, const Signer& coordinator, const ServedRun& run,
+                 const std::atomic<bool>* stop);
 
 }  // namespace thinwire::hosts

@@ -8,10 +8,12 @@
 #include <variant>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/member/member.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/resolve.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -53,6 +55,11 @@ config::Recipe shared_part(const config::Recipe& resolved) {
 bool is_plain(const std::string& text) {
   return std::ranges::none_of(
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
+// Of "table.field=value".
+std::string field_of(const std::string& override_text) {
+  return override_text.substr(0, override_text.find('='));
 }
 
 // Any text may eventually be shown on a terminal.
@@ -99,7 +106,7 @@ std::vector<std::string> shared_differences(const config::Recipe& before,
 
 void check_local_overrides(std::span<const std::string> overrides) {
   for (const std::string& one : overrides) {
-    const std::string field = one.substr(0, one.find('='));
+    const std::string field = field_of(one);
     if (is_machine_local(field)) continue;
     throw UsageError(
         fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
@@ -107,6 +114,8 @@ void check_local_overrides(std::span<const std::string> overrides) {
                     "train.offload, train.offload_dir, train.launcher, log.* and links.*",
                     one, field));
   }
+  config::Recipe local = method::load_recipe({}, overrides);
+  train::resolve_machine(local);
 }
 
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
@@ -114,6 +123,11 @@ config::Recipe member_recipe(std::string_view text, std::span<const std::string>
   refuse_paths(config::parse_recipe(text, kOrigin, {}, method::method_sections()));
   config::Recipe recipe = config::parse_recipe(text, kOrigin, overrides, method::method_sections());
   refuse_control_characters(recipe);
+  const bool threads_are_set = std::ranges::any_of(
+      overrides, [](const std::string& one) { return field_of(one) == "train.threads"; });
+  if (!threads_are_set) {
+    recipe.train.threads = recipe.train.launcher == "mpi" ? 1 : available_cores();
+  }
   recipe.run.dir = run_dir.string();
   recipe.data.dir = data_dir.string();
   method::check_choices(recipe);

@@ -29,11 +29,13 @@ std::vector<std::string> shared_differences(const config::Recipe& before,
                                             const config::Recipe& now);
 
 // Throws UsageError for an override that sets a field which belongs to the run, naming it and what
-// may be set.
+// may be set, and for a value that this machine cannot have (train::resolve_machine).
 void check_local_overrides(std::span<const std::string> overrides);
 
 // The recipe with which a member trains: the received text, then the member's own overrides, which
-// check_local_overrides has allowed, then the two folders. Throws UsageError for what it does not
+// check_local_overrides has allowed, then the two folders. Unless the overrides say otherwise, a
+// member computes on all cores that it may use, and each rank of an MPI job on one: ranks of one
+// machine share its cores. Throws UsageError for what it does not
 // understand, if the text sets [data] or train.init, or if a value in it has control characters.
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
                              const fs::path& run_dir, const fs::path& data_dir);

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <limits>
 #include <memory>
 #include <utility>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::hosts {
@@ -27,14 +29,14 @@ class Waiting {
   }
   // kAborted within kPollInterval after `stop`, which may be null, is set.
   Result<T> wait(const std::atomic<bool>* stop) {
+    return wait_for(std::numeric_limits<double>::infinity(), stop);
+  }
+  // Also kDeadline after so many seconds; then it may be called again.
+  Result<T> wait_for(double seconds, const std::atomic<bool>* stop = nullptr) {
+    const Stopwatch watch;
     while (future_.wait_for(kPollInterval) != std::future_status::ready) {
       if (stop != nullptr && *stop) return fail(FailureKind::kAborted, "it was interrupted");
-    }
-    return future_.get();
-  }
-  Result<T> wait_for(double seconds) {
-    if (future_.wait_for(std::chrono::duration<double>(seconds)) != std::future_status::ready) {
-      return fail(FailureKind::kDeadline, "no answer came");
+      if (watch.seconds() >= seconds) return fail(FailureKind::kDeadline, "no answer came");
     }
     return future_.get();
   }

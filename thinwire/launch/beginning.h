@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,8 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/worker.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::launch {
 
@@ -26,12 +29,20 @@ struct Beginning {
 
 // checkpoint: to resume from; empty: a new run. The layout is that of the recipe's trained tensors,
 // and must outlive the result. Throws UsageError or Error if the checkpoint does not belong to the
-// recipe's run (checkpoint/resume.h), or its factors to another base (checkpoint/adapter_base.h).
+// recipe's run (checkpoint/resume_rules.h), or its factors to another base
+// (checkpoint/adapter_base.h).
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
                          const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources);
 
 // Small files that the run's checkpoints hold besides tensors, by name.
 std::map<std::string, std::string> checkpoint_texts(const config::Recipe& recipe,
                                                     const Beginning& from);
+
+// The workers of one process, one thread each.
+
+// Runs a worker for each of the communicators and waits for all. The first failure ends the run for
+// all workers and is rethrown; throws Aborted if a worker in another process ended the run.
+train::RunEnd run_workers(const train::RunContext& context,
+                          std::span<const std::unique_ptr<transport::Communicator>> communicators);
 
 }  // namespace thinwire::launch

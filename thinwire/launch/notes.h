@@ -12,7 +12,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/checkpoint/best_loss.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/train/collector.h"
 

@@ -1,9 +1,8 @@
-#include "thinwire/launch/part_writer.h"
-
 #include <exception>
 #include <utility>
 
-#include "thinwire/base/plain_message.h"
+#include "thinwire/base/error.h"
+#include "thinwire/launch/ranks.h"
 
 namespace thinwire::launch {
 

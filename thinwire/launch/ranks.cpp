@@ -1,13 +1,17 @@
 #include "thinwire/launch/ranks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::launch {
@@ -44,6 +48,20 @@ class RemoteSink final : public train::RunSink {
   Ranks& ranks_;
   transport::FrameHub& hub_;
 };
+
+// Names the workers that the leader's has waited for, and their ranks.
+transport::FrameHub::TellWait tell_wait(const transport::MpiJob& job) {
+  return [&job](const std::vector<int>& workers, double seconds) {
+    std::vector<std::string> names;
+    int rank = 0;
+    for (const int worker : workers) {
+      while (job.first_member(rank + 1) <= worker) ++rank;
+      names.push_back(fmt::format("worker {} on rank {}", worker, rank));
+    }
+    events::print_message(fmt::format("waits for {}, for {} so far", fmt::join(names, ", "),
+                                      format_seconds(seconds)));
+  };
+}
 
 }  // namespace
 
@@ -115,8 +133,11 @@ Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::ato
                     "but the job has {} ranks; start it with mpirun -n {} or fewer",
                     workers, job_->size(), workers));
   }
-  if (leads()) return;
-  hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
+  if (leads()) {
+    hub().tell_waits(tell_wait(*job_));
+  } else {
+    hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
+  }
 }
 
 Ranks::~Ranks() = default;
@@ -202,7 +223,7 @@ void Ranks::take_part(int from, const Bytes& note, train::RunSink& sink) {
   }
 }
 
-int64_t Ranks::reach(train::Agreement& agreement, int64_t point) {
+int64_t Ranks::reach(train::AgreedPoint& agreement, int64_t point) {
   while (true) {
     if (const auto agreed = agreement.reach(point)) return *agreed;
     const auto known = hub().wait_until([&] { return agreement.may_pass(point); });

@@ -4,19 +4,59 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/launch/notes.h"
-#include "thinwire/launch/part_writer.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/mpi.h"
 
 namespace thinwire::launch {
+
+// Processes parts for the run folder on a separate thread, so that the thread that moves frames
+// never waits for a disk.
+
+// Thread-safe.
+class PartWriter {
+ public:
+  // take: called with each added part, one after another, in the order in which they were added.
+  // failed: called once with the message of an exception from `take`; nothing is taken after it.
+  PartWriter(std::function<void(int from, const Bytes& part)> take,
+             std::function<void(const std::string& reason)> failed);
+  // Finishes the part being taken and drops the rest.
+  ~PartWriter();
+  PartWriter(const PartWriter&) = delete;
+  PartWriter& operator=(const PartWriter&) = delete;
+
+  void add(int from, Bytes part);
+  // Number of parts added so far.
+  uint64_t added() const;
+  // Returns when the first `count` added parts have been taken, or when no more will be.
+  void wait_until_taken(uint64_t count);
+
+ private:
+  void run();
+
+  const std::function<void(int, const Bytes&)> take_;
+  const std::function<void(const std::string&)> failed_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<int, Bytes>> parts_;
+  uint64_t added_ = 0;
+  uint64_t taken_ = 0;
+  bool over_ = false;  // nothing more will be taken
+  std::thread thread_;
+};
 
 class Ranks {
  public:
@@ -76,7 +116,7 @@ class Ranks {
   // An agreement among all ranks: what this rank knows and, on the leader, what the others
   // answered.
   struct Poll {
-    train::Agreement agreement;
+    train::AgreedPoint agreement;
     int64_t margin = 0;
     int64_t latest = -1;  // point that a rank may have passed
     int answers = 0;
@@ -84,7 +124,7 @@ class Ranks {
     int64_t agreed() const { return latest + margin + 1; }
   };
   // Called on reaching a point; waits while it may not be passed. Returns the agreed point.
-  int64_t reach(train::Agreement& agreement, int64_t point);
+  int64_t reach(train::AgreedPoint& agreement, int64_t point);
   // Leader, with agreement_mutex_ held: asks the others how far they are, and receives the answers;
   // true after the last answer, when the agreed point must be sent to all.
   bool ask(Poll& poll, const Note& question);

@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/cores.h"
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/base/plain_message.h"
-#include "thinwire/checkpoint/resume.h"
+#include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/vocabulary.h"
@@ -23,18 +24,17 @@
 #include "thinwire/events/run_log.h"
 #include "thinwire/launch/beginning.h"
 #include "thinwire/launch/ranks.h"
-#include "thinwire/launch/run_workers.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/ignored.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/combinations.h"
+#include "thinwire/method/memory/memory.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/report/opening.h"
-#include "thinwire/report/summarise.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
-#include "thinwire/train/make_reference.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/run_tasks.h"
 #include "thinwire/train/worker.h"
@@ -63,6 +63,8 @@ void require_memory(const config::Recipe& recipe, int64_t workers_here) {
 void warn_of_names_and_ignored(const config::Recipe& recipe) {
   for (const std::string& notice : recipe.notices) events::print_message(notice);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
+  const std::string crowded = train::thread_warning(recipe);
+  if (!crowded.empty()) events::print_message(crowded);
 }
 
 // The prepared data is used even if the text is elsewhere; without this notice, a difference from
@@ -80,21 +82,6 @@ void report_preparation_changes(const config::DataSection& data) {
       fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
                   "prepare --force` prepares it again",
                   data.dir, fmt::join(reasons, "; ")));
-}
-
-// Those of its fields that only a coordinator can follow.
-void refuse_coordination(const config::SyncSection& sync) {
-  if (sync.late != config::LateContributions::kDrop) {
-    throw UsageError(
-        fmt::format("[sync] late must be \"drop\" without a coordinator, got \"{}\": threads and "
-                    "ranks wait for all workers, so nothing is late; `thinwire serve` counts it",
-                    name_of(sync.late)));
-  }
-  if (sync.quorum == 1) return;
-  throw UsageError(
-      fmt::format("[sync] quorum must be 1 without a coordinator, got {:g}: threads and ranks wait "
-                  "for all workers; `thinwire serve` closes rounds with a quorum",
-                  sync.quorum));
 }
 
 // Null if links are not simulated.
@@ -212,7 +199,7 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
       options.listen ? options.listen(recipe, from.first_step) : nullptr;
   folder.begin(recipe);
   for (const std::string& line :
-       report::opening_lines(recipe, corpus.sets.at("train").tokens(), workers_here)) {
+       report::opening_lines(recipe, {corpus.rows.count(), corpus.rows.tokens()}, workers_here)) {
     events::print_message(line);
   }
   if (const data::RecordPlan* const records = corpus.rows.records()) {
@@ -258,6 +245,12 @@ void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Rec
   report_preparation_changes(recipe.data);
 }
 
+void report_turn_end(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                     const fs::path& resumed) {
+  const std::string note = train::turn_end_note(recipe, vocabulary, resumed);
+  if (!note.empty()) events::print_message(note);
+}
+
 TrainResult already_finished(const config::Recipe& recipe,
                              const std::optional<checkpoint::RunFolder>& folder) {
   if (!folder) return {Outcome::kElsewhere, recipe.train.steps, {}};
@@ -292,8 +285,8 @@ std::shared_ptr<const train::Reference> find_reference(
 
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
-  refuse_coordination(recipe.sync);
-  train::require_initial_model(recipe);
+  method::check_command(recipe, method::Command::kTrain);
+  method::require_initial_model(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   take_model(recipe, options.restart);
   train::resolve(recipe, *vocabulary);
@@ -304,6 +297,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (ranks == nullptr || ranks->leads()) open_folder(folder, recipe, options.restart);
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
+  if (folder) report_turn_end(recipe, *vocabulary, start.checkpoint);
   const train::Corpus corpus(recipe, *vocabulary);
   check_watch(recipe, corpus);
   const tensor::Layout layout(method::tensors_of(recipe));
@@ -315,6 +309,9 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (folder) {
     begin_recording(sinks.recording, recipe, *folder, from, corpus, vocabulary->file(),
                     workers_here, options);
+    for (const train::RunTask& task : tasks) {
+      if (!task.note.empty()) sinks.recording->recorder.message(first_step, task.note);
+    }
   }
   if (ranks != nullptr) {
     sinks.between = folder ? ranks->leader_sink(sinks.recording->sink) : ranks->remote_sink();
@@ -365,11 +362,6 @@ TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   const auto workers = static_cast<int>(recipe.train.workers);
   Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop);
   try {
-    if (simulate_links(recipe)) {
-      throw UsageError(
-          "[links] step_s needs [train] launcher = \"threads\", got \"mpi\": the virtual clocks of "
-          "all workers must be in one process; the run's bits are the same there");
-    }
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {
     ranks.abort(plain_message(error));

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/events/listener.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 
 namespace thinwire::launch {

@@ -9,10 +9,10 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
-#include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sync_spec.h"
+#include "thinwire/sync/algorithm.h"
 #include "thinwire/train/gradients.h"
 
 namespace thinwire::member {
@@ -64,23 +64,9 @@ void append(std::vector<uint64_t>& rows, const RowRange& range) {
 
 }  // namespace
 
-void check_audited(const AuditedRun& run) {
-  if (run.rows.pairs()) {
-    throw UsageError(
-        "[data] records must be another than \"preferences\" for audits: what is learnt from pairs "
-        "of answers is not compared");
-  }
-  const config::Recipe& recipe = run.recipe;
-  const auto tensors = run.layout.specs();
-  const bool exchanges_gradients = !method::find_method(recipe.sync.method).local_updates;
-  const auto taken = method::gradient_tensors(method::optimizer_options(recipe), tensors);
-  if (exchanges_gradients &&
-      !std::ranges::equal(taken, tensors, {}, &TensorSpec::shape, &TensorSpec::shape)) {
-    throw UsageError(fmt::format(
-        "[optim] method must be one that takes whole gradients for audits with sync.method = "
-        "\"{}\", got \"{}\", whose members send projections",
-        recipe.sync.method, recipe.optim.method));
-  }
+void check_audited(const config::Recipe& recipe) {
+  sync::check_contributions_readable(method::sync_spec(recipe).method);
+  method::check_command(recipe, method::Command::kAudit);
 }
 
 Auditor::Auditor(const AuditedRun& run, Follower& follower, uint64_t seed,
@@ -91,7 +77,7 @@ Auditor::Auditor(const AuditedRun& run, Follower& follower, uint64_t seed,
       random_(seed, 0),
       threads_(static_cast<int>(run.recipe.train.threads)),
       reader_(sync::make_contribution_reader(
-          method::sync_spec(run.recipe, method::RunKind::kHosted), run.layout, threads_)),
+          method::sync_spec(run.recipe, method::RunKind::kHosted).method, run.layout, threads_)),
       assigned_(run.layout),
       others_(run.layout),
       sent_(run.layout) {}

@@ -28,9 +28,9 @@
 #include "thinwire/data/rows.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/sync/contribution_reader.h"
+#include "thinwire/sync/algorithm.h"
 #include "thinwire/tensor/storage/arena.h"
-#include "thinwire/train/round_observer.h"
+#include "thinwire/train/round_source.h"
 
 namespace thinwire::member {
 
@@ -49,7 +49,7 @@ struct AuditedRun {
 
 // Throws UsageError for a run whose contributions cannot be compared with gradients, naming the
 // field, its value and what would be valid.
-void check_audited(const AuditedRun& run);
+void check_audited(const config::Recipe& recipe);
 
 class Auditor final : public train::RoundObserver {
  public:

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -15,13 +16,32 @@ struct BlobFetcher::Shared {
   struct Entry {
     std::shared_ptr<const Bytes> blob;  // null: not here
     bool in_progress = false;
-    double failed_at = 0;  // 0: it may be requested at once
-    int failures = 0;      // of requests
-    bool lost = false;     // nobody had it
+    bool substituted = false;  // the substitute was asked last
+    double failed_at = 0;      // 0: it may be requested at once
+    int failures = 0;          // of requests
+    bool lost = false;         // nobody had it
   };
+
+  // With the lock held: whom to ask now.
+  bool turns_to_substitute(const Entry& entry, const std::vector<std::string>& holders) const {
+    if (entry.failures > 0) return !entry.substituted;
+    return std::ranges::any_of(holders, [&](const auto& one) { return silent.contains(one); });
+  }
+  // Of several holders the courier does not say who did not answer, and remembers it itself.
+  void note(const std::vector<std::string>& asked, const Result<Bytes>& answer, bool connected) {
+    if (asked.size() != 1) return;
+    const bool late = !answer && answer.error().kind == FailureKind::kDeadline;
+    if (!late) {
+      silent.erase(asked.front());
+    } else if (connected) {  // else it was not the holder's fault
+      silent.insert(asked.front());
+    }
+  }
+
   std::mutex mutex;
   std::condition_variable changed;
   std::map<transport::BlobId, Entry> entries;
+  std::set<std::string> silent;  // holders that did not answer when they were last asked
 };
 
 BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s, std::string substitute)
@@ -40,32 +60,34 @@ void BlobFetcher::keep(const transport::BlobId& id, std::shared_ptr<const Bytes>
 
 void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::string>& holders,
                         transport::Priority priority) {
-  bool substituted = false;
+  std::vector<std::string> asked = holders;
   {
     const std::lock_guard lock(shared_->mutex);
     Shared::Entry& entry = shared_->entries[id];
     if (entry.blob != nullptr || entry.in_progress) return;
     if (entry.failed_at > 0 && monotonic_seconds() - entry.failed_at < retry_s_) return;
     entry.in_progress = true;
-    substituted = entry.failures % 2 == 1 && !substitute_.empty();
+    entry.substituted = !substitute_.empty() && shared_->turns_to_substitute(entry, holders);
+    if (entry.substituted) asked = {substitute_};
   }
-  const std::vector<std::string> asked = substituted ? std::vector{substitute_} : holders;
-  courier_.get(id, asked, priority, [shared = shared_, id](Result<Bytes> bytes) {
-    const std::lock_guard lock(shared->mutex);
-    const auto entry = shared->entries.find(id);
-    if (entry == shared->entries.end()) return;  // forgotten
-    entry->second.in_progress = false;
-    entry->second.lost = !bytes && bytes.error().kind == FailureKind::kLostPeer;
-    if (bytes) {
-      entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
-    } else {
-      ++entry->second.failures;
-      // A time-out has already waited long enough.
-      const bool late = bytes.error().kind == FailureKind::kDeadline;
-      entry->second.failed_at = late ? 0 : monotonic_seconds();
-    }
-    shared->changed.notify_all();
-  });
+  courier_.get(id, asked, priority,
+               [&courier = courier_, shared = shared_, id, asked](Result<Bytes> bytes) {
+                 const std::lock_guard lock(shared->mutex);
+                 shared->note(asked, bytes, courier.connected());
+                 const auto entry = shared->entries.find(id);
+                 if (entry == shared->entries.end()) return;  // forgotten
+                 entry->second.in_progress = false;
+                 entry->second.lost = !bytes && bytes.error().kind == FailureKind::kLostPeer;
+                 if (bytes) {
+                   entry->second.blob = std::make_shared<const Bytes>(std::move(*bytes));
+                 } else {
+                   ++entry->second.failures;
+                   // A time-out has already waited long enough.
+                   const bool late = bytes.error().kind == FailureKind::kDeadline;
+                   entry->second.failed_at = late ? 0 : monotonic_seconds();
+                 }
+                 shared->changed.notify_all();
+               });
 }
 
 Result<std::shared_ptr<const Bytes>> BlobFetcher::wait(const transport::BlobId& id,
@@ -98,9 +120,46 @@ std::vector<transport::BlobId> BlobFetcher::lacking() const {
   return lacking;
 }
 
+bool BlobFetcher::failed(const transport::BlobId& id) const {
+  const std::lock_guard lock(shared_->mutex);
+  const auto entry = shared_->entries.find(id);
+  return entry != shared_->entries.end() && entry->second.failures > 0;
+}
+
+void BlobFetcher::heard(const std::string& holder) {
+  const std::lock_guard lock(shared_->mutex);
+  shared_->silent.erase(holder);
+}
+
 void BlobFetcher::forget(const transport::BlobId& id) {
   const std::lock_guard lock(shared_->mutex);
   shared_->entries.erase(id);
+}
+
+void KeptPayloads::keep(uint64_t round, const Sha256& name, std::shared_ptr<const Bytes> payload) {
+  const uint64_t size = payload->size();
+  if (rounds_[round].emplace(name, std::move(payload)).second) bytes_ += size;
+  while (bytes_ > most_bytes_ && rounds_.size() > 1) forget_oldest();
+}
+
+std::shared_ptr<const Bytes> KeptPayloads::find(const Sha256& name) const {
+  for (const auto& [round, payloads] : rounds_) {
+    if (const auto found = payloads.find(name); found != payloads.end()) return found->second;
+  }
+  return nullptr;
+}
+
+void KeptPayloads::forget_before(uint64_t round) {
+  while (!rounds_.empty() && rounds_.begin()->first < round) forget_oldest();
+}
+
+std::optional<uint64_t> KeptPayloads::oldest_round() const {
+  return rounds_.empty() ? std::nullopt : std::optional(rounds_.begin()->first);
+}
+
+void KeptPayloads::forget_oldest() {
+  for (const auto& [name, payload] : rounds_.begin()->second) bytes_ -= payload->size();
+  rounds_.erase(rounds_.begin());
 }
 
 }  // namespace thinwire::member

@@ -1,15 +1,20 @@
 // Blobs that a member needs: fetching starts as soon as the need is known, and the member waits
 // when it uses them. Network failures are not reported: a blob that did not arrive is requested
-// again.
+// again. Holders that did not answer are remembered, so that the time-out is waited for once and
+// not for every blob.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -19,7 +24,8 @@ namespace thinwire::member {
 class BlobFetcher {
  public:
   // Repeats a failed request: at once after a time-out, otherwise after `retry_s` seconds. Every
-  // second request goes to `substitute`, who may have stored what others hold; empty: nobody.
+  // second request goes to `substitute`, who may have stored what others hold; empty: nobody. It is
+  // the first one for a blob of a holder that did not answer when it was last asked.
   BlobFetcher(transport::Courier& courier, double retry_s, std::string substitute = "");
   ~BlobFetcher();
   BlobFetcher(const BlobFetcher&) = delete;
@@ -40,6 +46,10 @@ class BlobFetcher {
   bool lacks(const transport::BlobId& id) const;
   // All such blobs.
   std::vector<transport::BlobId> lacking() const;
+  // Whether the last request for it failed.
+  bool failed(const transport::BlobId& id) const;
+  // This holder can be reached again: it has said something.
+  void heard(const std::string& holder);
   // Frees its memory.
   void forget(const transport::BlobId& id);
 
@@ -49,6 +59,32 @@ class BlobFetcher {
   const double retry_s_;
   const std::string substitute_;
   const std::shared_ptr<Shared> shared_;
+};
+
+// The payloads that a member has offered, kept so that it can store them again if the store loses
+// them (docs/hosts.md, "When something fails"): until their rounds are no longer replayed, and up
+// to a limit of bytes.
+
+// Not thread-safe.
+class KeptPayloads {
+ public:
+  // Beyond `most_bytes`, the payloads of the oldest rounds are dropped; those of the newest round
+  // are kept.
+  explicit KeptPayloads(uint64_t most_bytes) : most_bytes_(most_bytes) {}
+
+  void keep(uint64_t round, const Sha256& name, std::shared_ptr<const Bytes> payload);
+  // Null if it is not kept.
+  std::shared_ptr<const Bytes> find(const Sha256& name) const;
+  void forget_before(uint64_t round);
+  // The oldest round that has a kept payload.
+  std::optional<uint64_t> oldest_round() const;
+
+ private:
+  void forget_oldest();
+
+  const uint64_t most_bytes_;
+  uint64_t bytes_ = 0;
+  std::map<uint64_t, std::map<Sha256, std::shared_ptr<const Bytes>>> rounds_;
 };
 
 }  // namespace thinwire::member

@@ -4,12 +4,12 @@
 // the ledger as the members that took part.
 //
 // Sums. They are formed in fp32 and in the order of the commit, with the arithmetic of
-// transport/coded_sum.h; so the bits are those of the other transports. The coordinator forms them
-// for all members where sync.sums says so, and a member receives one encoded buffer. Otherwise, and
-// where it hears of no sum in time, a member fetches all contributions and forms the whole sum
-// itself; it then receives members - 1 encoded buffers. If the commit leaves members out, the sum
-// is scaled up to a mean over those that it lists (serve/committed_sum.h). Where late contributions
-// count (sync.late), a commit may also list those of the fragment's last turn.
+// transport/chunked_sum.h; so the bits are those of the other transports. The coordinator forms
+// them for all members where sync.sums says so, and a member receives one encoded buffer.
+// Otherwise, and where it hears of no sum in time, a member fetches all contributions and forms the
+// whole sum itself; it then receives members - 1 encoded buffers. If the commit leaves members out,
+// the sum is scaled up to a mean over those that it lists (serve/committed_sum.h). Where late
+// contributions count (sync.late), a commit may also list those of the fragment's last turn.
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and no member reads: the coordinator then knows that it
@@ -28,10 +28,12 @@
 #include <vector>
 
 #include "thinwire/base/commit.h"
-#include "thinwire/config/sync_section.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/transport/coded_sum.h"
+#include "thinwire/train/round_source.h"
+#include "thinwire/transport/chunked_sum.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::member {
@@ -109,5 +111,19 @@ class CommittedCommunicator final : public transport::Communicator {
   transport::TrafficCount traffic_;
   transport::CodedSum memory_;
 };
+
+// A worker's rounds from the ledger (train/round_source.h): who takes part, with which rows, and at
+// which learning rate. Waits for rounds that are not open yet.
+struct LedgerPace {
+  int64_t steps = 0;       // of the run
+  double row_seconds = 0;  // minimum time per row of this member in a step
+};
+
+// Everything referred to must outlive it. Its functions throw train::Aborted once the replica has
+// to end (Follower).
+std::unique_ptr<train::RoundSource> ledger_rounds(uint64_t run, Follower& follower,
+                                                  CommittedCommunicator& communicator,
+                                                  const membership::RecipePlan& plan,
+                                                  const LedgerPace& pace);
 
 }  // namespace thinwire::member

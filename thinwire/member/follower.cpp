@@ -5,42 +5,69 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/units.h"
 #include "thinwire/member/follower_impl.h"
-#include "thinwire/membership/catch_up.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
-namespace {
 
 using membership::Phase;
 
-constexpr std::chrono::milliseconds kStopPollInterval(200);
-
-tl::unexpected<Failure> over() {
-  return fail(FailureKind::kAborted, "this member's replica ends here");
+void Follower::Impl::notice_denial() {
+  if (refused_) return;
+  std::string why = courier_.denied();
+  if (why.empty()) return;
+  starts_over_ = refused_ = std::move(why);
+  changed_.notify_all();
 }
 
-}  // namespace
-
-// Waits continue for a moment after the member is told to stop.
+// Waits continue for a moment after the member is told to stop, unless nothing can come.
 bool Follower::Impl::ended() {
+  notice_denial();
   if (given_up_ || starts_over_) return true;
   if (!stopped()) return false;
+  if (unreachable_) return true;
   const double now = monotonic_seconds();
   if (!stopped_at_) stopped_at_ = now;
   return now - *stopped_at_ >= std::min(kMaxLingerSeconds, times_.report_s());
 }
 
-bool Follower::Impl::wait(Lock& lock, const std::function<bool()>& ready) {
-  while (!ready()) {
-    if (ended()) return false;
-    changed_.wait_for(lock, kStopPollInterval);
+bool Follower::Impl::wait_shown(Lock& lock, const Activity& activity,
+                                const std::function<bool()>& ready) {
+  const auto own = waits_.insert(activity.round);
+  bool there = ready();
+  for (; !there && !ended(); there = ready()) {
+    Activity shown = activity;
+    if (std::string text = why_longer(lock); !text.empty()) shown.text = std::move(text);
+    const bool is_oldest = own == waits_.begin();
+    lock.unlock();
+    if (is_oldest) show(shown);
+    lock.lock();
+    if (!ready()) changed_.wait_for(lock, kStopPollInterval);
   }
-  return !given_up_ && !starts_over_;
+  waits_.erase(own);
+  return there && !given_up_ && !starts_over_;
+}
+
+std::string Follower::Impl::why_silent(Lock& lock) {
+  lock.unlock();
+  const bool connected = courier_.connected();
+  lock.lock();
+  unreachable_ = !connected;
+  if (unreachable_) return "waits until the run can be reached again";
+  if (coordinator_heard_ && monotonic_seconds() - *coordinator_heard_ >= times_.absent_s()) {
+    return "waits for the coordinator, which has fallen silent";
+  }
+  return "";
+}
+
+std::string Follower::Impl::why_longer(Lock& lock) {
+  if (std::string text = why_silent(lock); !text.empty()) return text;
+  if (!coordinator_heard_ || coordinator_waits_.empty()) return "";
+  return "the run waits for " + coordinator_waits_;
 }
 
 const membership::Member* Follower::Impl::own() const {
@@ -48,110 +75,16 @@ const membership::Member* Follower::Impl::own() const {
   return id ? &view_.state().members[static_cast<size_t>(*id)] : nullptr;
 }
 
-Result<StartState> Follower::Impl::wait_start_state() {
-  Lock lock(mutex_);
-  while (!refused_ && !can_start()) {
-    if (stopped()) return over();
-    const bool is_known = settings_.audits || own() != nullptr;
-    if (checkpoint_ && has_read_all() && is_known && !takes_checkpoint()) {
-      checkpoint_.reset();  // without a position, the coordinator assigns it a snapshot
-      send_soon();
-    }
-    changed_.wait_for(lock, kStopPollInterval);
-  }
-  if (refused_) return fail(FailureKind::kRefused, *refused_);
-  starts_over_.reset();
-  if (takes_checkpoint()) return StartState{checkpoint_->closed.sequence, true, {}, {}};
-  const uint64_t sequence = *start_snapshot();
-  const membership::State& state = view_.state();
-  const membership::HeldSnapshot& held = state.snapshots.at(sequence);
-  StartState start{sequence, false, {held.content, held.bytes}, {}};
-  for (const int holder : held.holders) {
-    const PublicKey& key = state.members[static_cast<size_t>(holder)].key;
-    start.holders.push_back(transport::participant_name(key));
-  }
-  for (const PublicKey& key : state.founding->coordinators) {
-    if (sequence == 0) start.holders.push_back(transport::participant_name(key));
-  }
-  return start;
+void Follower::Impl::say(Lock& lock, const std::string& text) {
+  lock.unlock();
+  if (settings_.hooks.message) settings_.hooks.message(text);
+  lock.lock();
 }
 
-std::optional<uint64_t> Follower::Impl::start_snapshot() const {
-  const membership::State& state = view_.state();
-  if (!settings_.audits) return own() == nullptr ? std::nullopt : own()->snapshot;
-  if (state.snapshots.empty()) return std::nullopt;
-  return state.snapshots.rbegin()->first;
-}
-
-// Whether the ledger has this member, and says what it starts from.
-bool Follower::Impl::can_start() const {
-  const membership::Member* member = own();
-  if (settings_.audits) return has_read_all() && (takes_checkpoint() || start_snapshot());
-  if (!has_read_all() || member == nullptr) return false;
-  if (is_gone(member->phase) || member->phase == Phase::kWaiting) return false;
-  if (takes_checkpoint()) return true;
-  return member->phase == Phase::kCatchingUp && member->snapshot &&
-         view_.state().snapshots.contains(*member->snapshot);
-}
-
-bool Follower::Impl::takes_checkpoint() const {
-  if (!checkpoint_ || !continues(view_, *checkpoint_)) return false;
-  return !membership::plan_catch_up(view_.state(), &checkpoint_->closed).snapshot;
-}
-
-bool Follower::Impl::is_obsolete(const StartState& start) const {
-  if (starts_over_) return true;
-  const membership::Member* member = own();
-  if (settings_.audits) {
-    return start.checkpoint ? !takes_checkpoint()
-                            : !view_.state().snapshots.contains(start.sequence);
-  }
-  if (start.checkpoint) return member == nullptr || !takes_checkpoint();
-  return member == nullptr || (member->snapshot && *member->snapshot != start.sequence);
-}
-
-bool Follower::Impl::begin(const StartState& start, int64_t completed) {
+std::optional<std::string> Follower::Impl::refused() {
   const std::lock_guard lock(mutex_);
-  if (is_obsolete(start)) return false;
-  started_by_ = settings_.audits ? start.sequence : own()->phase_since;
-  has_replica_ = true;
-  given_up_ = false;
-  replica_ = view_.position(start.sequence);
-  behind_ = start.checkpoint;
-  completed_ = completed;
-  replayed_ = rounds_to_replay(static_cast<uint64_t>(completed));
-  awaited_.reset();
-  handed_out_ = start.checkpoint ? checkpoint_->begun : 0;
-  checkpoint_.reset();
-  digest_.reset();
-  digest_steps_ = -1;
-  digests_.clear();
-  loss_sum_ = 0;
-  loss_tokens_ = 0;
-  snapshot_asked_ = false;
-  snapshot_.reset();
-  send_soon();
-  return true;
-}
-
-// Those that are closed. A round that the replica has begun is completed, and the last one is
-// computed, so that it ends as it does for everybody.
-ReplayedRounds Follower::Impl::rounds_to_replay(uint64_t completed) const {
-  const membership::State& state = view_.state();
-  const uint64_t open = state.open.empty() ? state.next_round : state.open.front().round;
-  const uint64_t last = plan_.rounds() - 1;
-  uint64_t first = last;
-  if (completed == 0) {
-    first = 0;
-  } else if (plan_.round_of(completed - 1) < last) {
-    first = plan_.round_of(completed - 1) + 1;
-  }
-  return {first, std::max(first, std::min(open, last))};
-}
-
-ReplayedRounds Follower::Impl::replayed() const {
-  const std::lock_guard lock(mutex_);
-  return replayed_;
+  notice_denial();
+  return refused_;
 }
 
 void Follower::Impl::end() {
@@ -169,7 +102,12 @@ void Follower::Impl::end() {
 
 Result<membership::Opening> Follower::Impl::opening(uint64_t round) {
   Lock lock(mutex_);
-  if (!wait(lock, [&] { return view_.round(round) != nullptr; })) return over();
+  const Activity waiting{ActivityKind::kWaiting,
+                         round,
+                         completed_,
+                         {},
+                         fmt::format("waits for round {} to open", round)};
+  if (!wait_shown(lock, waiting, [&] { return view_.round(round) != nullptr; })) return over();
   handed_out_ = std::max(handed_out_, round + 1);
   return view_.round(round)->opening;
 }
@@ -180,17 +118,13 @@ Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
     const LedgerRound* entry = view_.round(round);
     return entry != nullptr && entry->closing.has_value();
   };
+  Activity waiting{ActivityKind::kWaiting, round, completed_, {}, ""};
   if (!closed()) {
     awaited_ = round;
     send_soon();
-    std::vector<int> missing;
-    const std::string text = waiting_text(round, missing);
-    const int64_t step = completed_;
-    lock.unlock();
-    show({ActivityKind::kWaiting, round, step, std::move(missing), text});
-    lock.lock();
+    waiting.text = waiting_text(round, waiting.waits_for);
   }
-  const bool there = wait(lock, closed);
+  const bool there = wait_shown(lock, waiting, closed);
   awaited_.reset();
   if (!there) return over();
   for (const Commit& commit : view_.round(round)->closing->commits) {
@@ -223,14 +157,32 @@ Follower::Impl::Holders Follower::Impl::holders_of(const Commit& commit) const {
   return holders;
 }
 
+Activity Follower::Impl::catching_up() const {
+  const uint64_t newest = view_.state().next_round;
+  std::string text = "catches up";
+  if (completed_ > 0 && newest > 0) {
+    text += fmt::format(": it has reached round {}, and the run round {}",
+                        plan_.round_of(static_cast<uint64_t>(completed_) - 1), newest - 1);
+  }
+  return {ActivityKind::kCatchingUp, newest, completed_, {}, std::move(text)};
+}
+
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const Commit& commit) {
+  const uint64_t round = commit.operation.round;
   Holders holders;
   auto priority = transport::Priority::kRound;
+  Activity waiting{ActivityKind::kWaiting,
+                   round,
+                   0,
+                   {},
+                   fmt::format("fetches what others sent in round {}", round)};
   {
     const std::lock_guard lock(mutex_);
+    waiting.step = completed_;
     const membership::Member* member = own();
     if (member != nullptr && member->phase == Phase::kCatchingUp) {
       priority = transport::Priority::kCatchUp;
+      waiting = catching_up();
     }
     holders = holders_of(commit);
   }
@@ -239,9 +191,10 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   for (const Contribution& one : commit.contributions) {
     const transport::BlobId id{one.payload, one.bytes};
     auto payload = fetcher_.wait(id, holders.at(id), priority, [&, said = false]() mutable {
-      const std::lock_guard lock(mutex_);
+      Lock lock(mutex_);
       if (!said && fetcher_.lacks(id)) send_soon();
       said = said || fetcher_.lacks(id);
+      show_why_silent(lock, waiting);
       return ended();
     });
     if (!payload) return tl::unexpected(payload.error());
@@ -266,17 +219,12 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
   const auto closed = closed_at_.find(round);
   const double until = closed == closed_at_.end() ? 0 : closed->second + times_.absent_s();
   const auto ready = [&] { return said() || monotonic_seconds() >= until; };
-  if (!ready()) {
-    const int64_t step = completed_;
-    lock.unlock();
-    show({ActivityKind::kWaiting,
-          round,
-          step,
-          {},
-          fmt::format("waits for the coordinator's sum of round {}", round)});
-    lock.lock();
-  }
-  if (!wait(lock, ready)) return over();
+  const Activity waiting{ActivityKind::kWaiting,
+                         round,
+                         completed_,
+                         {},
+                         fmt::format("waits for the coordinator's sum of round {}", round)};
+  if (!wait_shown(lock, waiting, ready)) return over();
   if (!said()) note_sum(own, "");
   const SumSaid found = *find_sum(own.contributions);
   lock.unlock();
@@ -297,8 +245,9 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::fetch(const transport::Blob
                                                            transport::Priority priority) {
   bool lost = false;
   auto blob = fetcher_.wait(id, {holder}, priority, [&] {
-    const std::lock_guard lock(mutex_);
+    Lock lock(mutex_);
     lost = fetcher_.lacks(id);
+    show_why_silent(lock);
     return lost || ended();
   });
   if (!blob && lost) return nullptr;
@@ -318,11 +267,12 @@ void Follower::Impl::completed(int64_t steps) {
   Activity activity;
   {
     const std::lock_guard lock(mutex_);
+    notice_denial();
     completed_ = steps;
     const membership::Member* member = own();
     const bool trains = member != nullptr && member->phase == Phase::kActive;
     if (!trains) send_soon();
-    activity = {ActivityKind::kCatchingUp, view_.state().next_round, steps, {}, "catches up"};
+    activity = catching_up();
     if (trains) activity = {ActivityKind::kTraining, activity.round, steps, {}, "trains"};
     if (settings_.audits) {
       activity = {ActivityKind::kAuditing, activity.round, steps, {}, "follows the run"};
@@ -353,12 +303,18 @@ bool Follower::Impl::caught_up() const {
   return round == nullptr || !round->closing;
 }
 
+// A replica that is behind reports what it would continue from if it had to.
 std::optional<membership::Position> Follower::Impl::position() {
   if (!has_replica_) return checkpoint_ ? std::optional(checkpoint_->closed) : std::nullopt;
   const membership::Member* member = own();
   const bool active = member != nullptr && member->phase == Phase::kActive;
   if (caught_up()) behind_ = false;
-  if (!behind_ && (active || caught_up())) replica_ = view_.state().position;
+  if (!behind_ && (active || caught_up())) {
+    replica_ = view_.state().position;
+  } else if (const auto at = place_of(view_, plan_, static_cast<uint64_t>(completed_));
+             at && at->closed.sequence > replica_.sequence) {
+    replica_ = at->closed;
+  }
   return replica_;
 }
 
@@ -367,13 +323,19 @@ void Follower::Impl::follow_own_phase() {
   const membership::Member* member = own();
   if (settings_.audits) return follow_as_auditor();
   if (member == nullptr) return;
-  if (member->phase == Phase::kExcluded) refused_ = "it is excluded after too many offences";
+  if (member->phase == Phase::kExcluded && !refused_) refused_ = why_excluded(*member);
   if (has_replica_ && member->phase == Phase::kCatchingUp && member->snapshot &&
       member->phase_since > started_by_) {
     starts_over_ = fmt::format("the coordinator assigned it snapshot {}", *member->snapshot);
   }
   if (refused_ && !starts_over_) starts_over_ = refused_;
   start_over_if_reopened();
+}
+
+std::string Follower::Impl::why_excluded(const membership::Member& member) const {
+  std::string why = "it is excluded";
+  if (member.offences() > 0) why += " after " + counted(member.offences(), "offence");
+  return last_refusal_.empty() ? why : fmt::format("{}: {}", why, last_refusal_);
 }
 
 void Follower::Impl::start_over_if_reopened() {
@@ -391,6 +353,16 @@ bool Follower::Impl::wants_snapshot(int64_t steps) const {
   const std::lock_guard lock(mutex_);
   if (!snapshot_asked_ || !digest_ || digest_steps_ != steps) return false;
   return plan_.settled_rounds(static_cast<uint64_t>(steps)) > 0;
+}
+
+void Follower::Impl::show_why_silent(Lock& lock, Activity otherwise) {
+  if (std::string text = why_silent(lock); !text.empty()) {
+    otherwise = {ActivityKind::kWaiting, otherwise.round, completed_, {}, std::move(text)};
+  }
+  if (otherwise.text.empty()) return;
+  lock.unlock();
+  show(otherwise);
+  lock.lock();
 }
 
 void Follower::Impl::show(const Activity& activity) {
@@ -418,6 +390,7 @@ bool Follower::is_obsolete(const StartState& start) const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->is_obsolete(start);
 }
+bool Follower::skip(const StartState& start) { return impl_->skip(start); }
 bool Follower::begin(const StartState& start, int64_t completed) {
   return impl_->begin(start, completed);
 }
@@ -427,7 +400,12 @@ std::optional<std::string> Follower::starts_over() const {
   const std::lock_guard lock(impl_->mutex_);
   return impl_->starts_over_;
 }
+std::optional<std::string> Follower::refused() const { return impl_->refused(); }
 bool Follower::stopped() const { return impl_->stopped(); }
+void Follower::show_why_silent() {
+  Impl::Lock lock(impl_->mutex_);
+  impl_->show_why_silent(lock);
+}
 void Follower::end_waits() {
   const std::lock_guard lock(impl_->mutex_);
   impl_->given_up_ = true;
@@ -462,6 +440,7 @@ void Follower::evaluated(int64_t steps, const std::string& set, double loss_sum,
 }
 void Follower::digest(int64_t steps, uint64_t digest) { impl_->digest(steps, digest); }
 std::optional<Place> Follower::place(int64_t steps) const { return impl_->place(steps); }
+std::map<uint64_t, Bytes> Follower::last_records() const { return impl_->last_records(); }
 bool Follower::wants_snapshot(int64_t steps) const { return impl_->wants_snapshot(steps); }
 void Follower::store_snapshot(int64_t steps, Bytes content) {
   impl_->store_snapshot(steps, std::move(content));

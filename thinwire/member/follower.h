@@ -4,11 +4,12 @@
 //
 // Threads. The courier's thread delivers records and statements; a separate thread sends to the
 // coordinator; the worker's threads wait. All functions are thread-safe, and none holds a lock
-// while it calls the courier.
+// while it calls the courier, but to ask whether it is denied.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,7 +19,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/config/sync_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/place.h"
 #include "thinwire/membership/messages.h"
@@ -32,7 +33,7 @@ namespace thinwire::member {
 
 struct FollowerSettings {
   membership::Founding founding;
-  double timeout_s = 1800;  // sync.timeout_s, from which all times derive
+  double timeout_s = 600;  // sync.timeout_s, from which all times derive
   double down_bytes_s = 0;
   const std::atomic<bool>* stop = nullptr;
   MemberHooks hooks = {};
@@ -43,6 +44,9 @@ struct FollowerSettings {
   // what it audits (docs/audits.md).
   bool audits = false;
   std::string keeper = {};  // as of MemberOptions
+  // Of the ledger, the last ones that it had at that checkpoint, by number. If the ledger ends
+  // before, the coordinator may ask for them.
+  std::map<uint64_t, Bytes> records = {};
 };
 
 // What a replica starts from: this member's checkpoint, or a snapshot.
@@ -62,7 +66,8 @@ struct ReplayedRounds {
 };
 
 // How long a member that is told to stop still waits for decisions, so that it can complete its
-// step and write a checkpoint: a fortieth of the time-out, at most this.
+// step and write a checkpoint: a fortieth of the time-out, at most this; not at all once the run
+// cannot be reached.
 inline constexpr double kMaxLingerSeconds = 5;
 
 // Waits fail with kAborted once the replica has to start over (starts_over()), or soon after the
@@ -86,6 +91,9 @@ class Follower {
   // Whether a replica can no longer start from this: the ledger's history has changed, or it now
   // assigns another snapshot.
   bool is_obsolete(const StartState& start) const;
+  // Whether there is a later snapshot, with which wait_start_state() answers from now on: this one
+  // cannot be fetched.
+  bool skip(const StartState& start);
   // The replica has loaded this state, of `completed` training steps, and continues from it. Does
   // nothing and returns false if the state is obsolete.
   bool begin(const StartState& start, int64_t completed);
@@ -95,11 +103,17 @@ class Follower {
   void end();
   // Why the replica has to start over, which ends its waits; nothing if it need not.
   std::optional<std::string> starts_over() const;
+  // Why the member may not take part, or no longer: it was refused or excluded, or the network does
+  // not let it in. That ends its waits, too, and wait_start_state fails; nothing if it may.
+  std::optional<std::string> refused() const;
   bool stopped() const;
+  // Shows why nothing arrives: the run cannot be reached, or its coordinator has fallen silent.
+  void show_why_silent();
   // Ends all waits of the replica; the next begin() allows new ones.
   void end_waits();
   // Reports the replica's position and that the member leaves, and waits for at most `seconds`
-  // until the network has accepted this. Nothing is sent afterwards.
+  // until the network has accepted this, not at all if it cannot be reached. Nothing is sent
+  // afterwards.
   void announce_leaving(double seconds);
 
   // --- for the worker
@@ -132,6 +146,8 @@ class Follower {
   // The place of a checkpoint after `steps` completed steps; nothing if nobody could continue from
   // it.
   std::optional<Place> place(int64_t steps) const;
+  // The ledger's last records, by number, as far as a checkpoint should hold them.
+  std::map<uint64_t, Bytes> last_records() const;
   // Whether the coordinator wants a snapshot, and one can be made after `steps` completed steps.
   bool wants_snapshot(int64_t steps) const;
   // Stores the snapshot, and announces it until the ledger lists it.

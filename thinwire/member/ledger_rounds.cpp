@@ -1,7 +1,6 @@
-#include "thinwire/member/ledger_rounds.h"
-
 #include <algorithm>
 
+#include "thinwire/member/committed_communicator.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::member {

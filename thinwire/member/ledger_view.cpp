@@ -89,4 +89,16 @@ std::vector<Bytes> LedgerView::records_from(uint64_t first, size_t max_bytes) co
   return records;
 }
 
+std::map<uint64_t, Bytes> LedgerView::last_records(size_t max_bytes) const {
+  std::map<uint64_t, Bytes> records;
+  size_t bytes = 0;
+  for (size_t back = 1; back <= tail_.size(); ++back) {
+    const Bytes& record = tail_.from_end(back);
+    bytes += record.size();
+    if (bytes > max_bytes && !records.empty()) break;
+    records.emplace(hashes_.size() - back, record);
+  }
+  return records;
+}
+
 }  // namespace thinwire::member

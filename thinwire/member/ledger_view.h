@@ -10,8 +10,8 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/membership/ledger.h"
 #include "thinwire/membership/record.h"
-#include "thinwire/membership/record_tail.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::member {
@@ -59,6 +59,8 @@ class LedgerView {
   // The records from `first` on that are still kept: one, and more as far as all of them have at
   // most `max_bytes`.
   std::vector<Bytes> records_from(uint64_t first, size_t max_bytes) const;
+  // The last ones, by number, likewise.
+  std::map<uint64_t, Bytes> last_records(size_t max_bytes) const;
 
  private:
   Taken reset(const Fork& fork);

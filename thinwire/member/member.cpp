@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/checkpoint/run_folder.h"
@@ -20,19 +21,18 @@
 #include "thinwire/member/blob_fetcher.h"
 #include "thinwire/member/committed_communicator.h"
 #include "thinwire/member/follower.h"
-#include "thinwire/member/ledger_rounds.h"
 #include "thinwire/member/member_sink.h"
-#include "thinwire/member/own_checkpoint.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/combinations.h"
+#include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
-#include "thinwire/report/summarise.h"
 #include "thinwire/train/collector.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
-#include "thinwire/train/make_reference.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -59,34 +59,39 @@ class Membership {
       : options_(std::move(options)),
         vocabulary_(data::Vocabulary::load(options_.recipe.data.dir)),
         recipe_(resolved(options_.recipe, *vocabulary_)),
-        folder_(recipe_, false),
+        folder_(recipe_, false, checkpoint::Claim::kCallers),
         corpus_(recipe_, *vocabulary_),
         layout_(method::tensors_of(recipe_)),
         plan_(recipe_, layout_.specs()),
         fetcher_(courier, 1),
         courier_(courier),
         signer_(signer) {
-    if (options_.audits) check_audited(audited_run());
+    if (options_.audits) check_audited(recipe_);
     if (options_.site == nullptr) return;
-    train::check_site(recipe_);
+    method::check_command(recipe_, method::Command::kSite);
     options_.site->begin(recipe_);
   }
 
   MemberResult take_part() {
     if (folder_.finished()) {
+      notify("the run is complete: this member has finished it");
       events::Summary summary = events::read_summary(folder_.summary());
       const uint64_t digest = std::stoull(summary.digest, nullptr, 16);
       return {MemberOutcome::kFinished, recipe_.train.steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
-    auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding.run,
-                                   recipe_.train.steps, [this](const auto& text) { notify(text); });
+    auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
+                                   [this](const auto& text) { notify(text); });
     Follower follower(
         courier_, signer_, plan_,
         {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
          options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late,
-         serve::sum_rule(recipe_), options_.audits, options_.keeper});
-    if (own) checkpoint_ = std::move(own->reader);
+         serve::sum_rule(recipe_), options_.audits, options_.keeper,
+         own ? std::move(own->records) : std::map<uint64_t, Bytes>()});
+    if (own) {
+      checkpoint_ = std::move(own->reader);
+      completed_ = static_cast<int64_t>(checkpoint_->meta().step);
+    }
     try {
       MemberResult result = live(follower);
       follower.announce_leaving(leaving_s(recipe_));
@@ -135,7 +140,8 @@ class Membership {
       if (!follower.begin(start, replica->completed)) return std::nullopt;
       result = train(follower, *std::move(replica));
     } catch (const train::Aborted&) {
-      if (const auto why = follower.starts_over()) notify(fmt::format("starts over: {}", *why));
+      const auto why = follower.starts_over();
+      if (why && !follower.refused()) notify(fmt::format("starts over: {}", *why));
     }
     // One that has finished or is told to stop still reports its last state when it leaves.
     if (!result && !follower.stopped()) follower.end();
@@ -158,7 +164,11 @@ class Membership {
   }
 
   std::optional<Replica> fetch(Follower& follower, const StartState& start) {
-    auto snapshot = fetch(start, [&] { return follower.stopped() || follower.is_obsolete(start); });
+    auto snapshot = fetch(start, [&] {
+      follower.show_why_silent();
+      return follower.stopped() || follower.refused() || follower.is_obsolete(start) ||
+             (fetcher_.failed(start.content) && follower.skip(start));
+    });
     if (!snapshot) return std::nullopt;
     Replica replica;
     replica.completed = snapshot->completed;
@@ -182,12 +192,14 @@ class Membership {
 
   // Preferences are learnt against the model of snapshot 0. Throws Aborted if the member is told to
   // stop meanwhile.
-  void find_reference(const Follower& follower, const Replica& replica) {
+  void find_reference(Follower& follower, const Replica& replica) {
     if (reference_ != nullptr) return;
     const auto first_weights = [&] {
       if (replica.completed == 0) return train::StartingWeights{replica.weights, nullptr};
-      const auto snapshot =
-          fetch(first_state(options_.founding), [&] { return follower.stopped(); });
+      const auto snapshot = fetch(first_state(options_.founding), [&] {
+        follower.show_why_silent();
+        return follower.stopped();
+      });
       if (!snapshot) throw train::Aborted("stopped");
       train::StartingWeights first{make_weights(), nullptr};
       std::ranges::copy(snapshot->weights, first.trained->all().begin());
@@ -230,13 +242,13 @@ class Membership {
     train::InitialParameters initial(std::move(replica.weights), 1);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
                                         : std::set<std::string>();
-    report::Recorder recorder(recipe_, folder_.path(), replica.completed);
+    report::Recorder recorder(recipe_, folder_.path(), replica.completed, nullptr, kOwnRows);
     train::Collector collector(recorder);
     checkpoint::CheckpointCollector checkpoints(
         folder_.checkpoints(), recipe_.checkpoint.keep,
         {options_.founding.run, corpus_.digests, 0, recipe_.sync.method,
          config::print_recipe(recipe_), vocabulary_->file(),
-         recipe_.train.batch * recipe_.train.sequence, train::origin_files(recipe_, "")});
+         recipe_.train.batch * recipe_.train.sequence, options_.model_files});
     MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
     const int id = options_.audits ? CommittedCommunicator::kNoMember : follower.id();
@@ -311,7 +323,7 @@ class Membership {
   const uint64_t auditor_seed_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
   std::shared_ptr<const train::Reference> reference_;         // null unless preferences are learnt
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
-  int64_t completed_ = 0;                                     // steps, when a replica last stopped
+  int64_t completed_ = 0;  // steps of the last replica or checkpoint
 };
 
 }  // namespace

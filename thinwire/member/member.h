@@ -15,6 +15,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {
+
+// What users are told of losses that a member measured.
+inline constexpr const char* kOwnRows = "over this member's rows";
 
 enum class ActivityKind : uint8_t {
   kAsking,      // has sent a join request and is not in the ledger yet
@@ -56,7 +60,9 @@ struct MemberOptions {
   // The run's recipe, resolved, with this machine's own fields: run.dir, data.dir, train.threads,
   // device and precision, [log], [links]. data.dir holds the run's vocabulary and tokens.
   config::Recipe recipe;
-  membership::Founding founding;            // of the run; a ledger with another one is ignored
+  membership::Founding founding;  // of the run; a ledger with another one is ignored
+  // Files by name that its checkpoints keep for an export, which are the run's (origin_files).
+  std::map<std::string, std::string> model_files = {};
   double down_bytes_s = 0;                  // as measured; 0: not known
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
@@ -90,7 +96,8 @@ struct MemberResult {
 // what would be valid. `thinwire serve` calls it before anything else.
 void check_hosted(const config::Recipe& recipe);
 
-// Takes part until the run is complete or `options.stop` is set. Waits as long as it takes for the
+// Takes part until the run is complete or `options.stop` is set. No other process may use run.dir
+// meanwhile (checkpoint/folder_claim.h). Waits as long as it takes for the
 // network and for others: an unreachable server is not a failure. Throws UsageError as check_hosted
 // does and for recipes that do not fit the machine, the data or the folder; Error for anything that
 // fails here, such as a full disk or a loss that is not finite. Before it throws, it announces that

@@ -1,12 +1,17 @@
 #include "thinwire/member/member_sink.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
+#include "thinwire/base/error.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/member/place.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::member {
+
 void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& part) {
   completed_ = step;
   if (part.synchronised) digest_ = part.digest;
@@ -42,6 +47,8 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
   const auto place = follower_.place(step);
   const Bytes coded = place ? encode_place(*place) : Bytes();
   own.in_flight.push_back({kPlaceName, coded});
+  const Bytes records = encode_records(follower_.last_records());
+  own.in_flight.push_back({kRecordsName, records});
   checkpoints_.arrive(step, kOnlyWorker, own);
   collector_.restart_clock();
 }
@@ -49,6 +56,48 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
 bool MemberSink::stops_before(int64_t /*point*/) {
   if (const auto why = follower_.starts_over()) throw train::Aborted(*why);
   return follower_.stopped();
+}
+
+std::optional<OwnCheckpoint> open_own_checkpoint(
+    const fs::path& checkpoints, const membership::Founding& founding, int64_t steps,
+    const std::function<void(const std::string& text)>& notify) {
+  const auto newest = checkpoint::newest_checkpoint(checkpoints);
+  if (!newest) return std::nullopt;
+  const auto ignore = [&](const std::string& why) {
+    notify(fmt::format("does not continue from {}: {}", newest->string(), why));
+    return std::nullopt;
+  };
+  try {
+    auto reader = std::make_unique<checkpoint::CheckpointReader>(*newest);
+    const checkpoint::CheckpointMeta& meta = reader->meta();
+    if (meta.run != founding.run) {
+      throw UsageError(fmt::format("{} is of another run than this one; choose another run.dir",
+                                   newest->string()));
+    }
+    if (std::cmp_greater(meta.step, steps)) return ignore("it is of a longer run");
+    if (meta.numerics_version != checkpoint::kNumericsVersion) {
+      return ignore(fmt::format("it has numerics version {}, this program {}",
+                                meta.numerics_version, checkpoint::kNumericsVersion));
+    }
+    const auto place = decode_place(reader->read_worker_bytes(MemberSink::kOnlyWorker, kPlaceName));
+    if (!place) return std::nullopt;
+    auto records =
+        decode_records(reader->read_worker_bytes(MemberSink::kOnlyWorker, kRecordsName), founding);
+    return OwnCheckpoint{std::move(reader), *place, std::move(records)};
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& damage) {
+    return ignore(damage.what());
+  }
+}
+
+std::set<std::string> evaluated_at(const fs::path& log, int64_t step) {
+  std::set<std::string> names;
+  if (!fs::exists(log)) return names;
+  for (const events::EvalEvent& event : events::read_run_log(log).evals) {
+    if (event.step == step) names.insert(event.name);
+  }
+  return names;
 }
 
 }  // namespace thinwire::member

@@ -4,12 +4,19 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
+#include "thinwire/base/file.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/member/follower.h"
+#include "thinwire/member/place.h"
 #include "thinwire/train/collector.h"
 #include "thinwire/train/run_sink.h"
 
@@ -57,5 +64,22 @@ class MemberSink final : public train::RunSink {
   std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
 };
+
+// A member's own newest checkpoint, from which it may continue after its process ended.
+struct OwnCheckpoint {
+  std::unique_ptr<checkpoint::CheckpointReader> reader;
+  Place place;
+  std::map<uint64_t, Bytes> records;  // of the ledger, the last ones by number
+};
+
+// The newest checkpoint in a folder, if it has at most `steps` steps and holds its place in the
+// ledger. `notify` gets a message about one that cannot be used. Throws UsageError if it is of
+// another run.
+std::optional<OwnCheckpoint> open_own_checkpoint(
+    const fs::path& checkpoints, const membership::Founding& founding, int64_t steps,
+    const std::function<void(const std::string& text)>& notify);
+
+// The evaluations after `step` steps that a log already has.
+std::set<std::string> evaluated_at(const fs::path& log, int64_t step);
 
 }  // namespace thinwire::member

@@ -1,6 +1,9 @@
 #include "thinwire/member/place.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::member {
 namespace {
@@ -42,6 +45,30 @@ std::optional<Place> decode_place(std::span<const uint8_t> bytes) {
   place.opened = get_position(reader);
   if (!reader.at_end()) return std::nullopt;
   return place;
+}
+
+Bytes encode_records(const std::map<uint64_t, Bytes>& records) {
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  for (const auto& [sequence, record] : records) {
+    writer.put(static_cast<uint32_t>(record.size()));
+    writer.put_bytes(record);
+  }
+  return bytes;
+}
+
+std::map<uint64_t, Bytes> decode_records(std::span<const uint8_t> bytes,
+                                         const membership::Founding& founding) {
+  std::map<uint64_t, Bytes> records;
+  ByteReader reader(bytes);
+  while (reader.ok() && !reader.at_end()) {
+    const auto read = reader.get_bytes(reader.get<uint32_t>());
+    Bytes one(read.begin(), read.end());
+    const Result<membership::Record> record = membership::decode_record(one);
+    if (!record || !membership::is_by_coordinator(one, *record, founding, verify)) break;
+    records.emplace(record->sequence, std::move(one));
+  }
+  return records;
 }
 
 std::optional<Place> place_of(const LedgerView& view, const membership::RecipePlan& plan,

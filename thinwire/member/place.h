@@ -1,8 +1,10 @@
 // The place of a member's checkpoint in the ledger, so that the member can continue from it after
-// its process ended. docs/formats.md, "Checkpoint".
+// its process ended, and the ledger's last records, in case the store has lost them by then.
+// docs/formats.md, "Checkpoint".
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 
@@ -13,8 +15,9 @@
 
 namespace thinwire::member {
 
-// Its name in a checkpoint, among what is in flight.
+// Their names in a checkpoint, among what is in flight.
 inline constexpr const char* kPlaceName = "place";
+inline constexpr const char* kRecordsName = "records";
 
 struct Place {
   // The number of settled rounds, counted from the first: those of which nothing is in flight. And
@@ -30,6 +33,13 @@ struct Place {
 Bytes encode_place(const Place& place);
 // Total: nothing for bytes that are not a place.
 std::optional<Place> decode_place(std::span<const uint8_t> bytes);
+
+// Records by their numbers, ascending.
+Bytes encode_records(const std::map<uint64_t, Bytes>& records);
+// Total: what can be read of any bytes, which may be nothing. Only records that a coordinator of
+// `founding` has signed are returned.
+std::map<uint64_t, Bytes> decode_records(std::span<const uint8_t> bytes,
+                                         const membership::Founding& founding);
 
 // The place of a replica that has completed `steps` steps of the ledger in `view`; nothing before
 // the first round is settled, or if the view lacks a round that it needs.

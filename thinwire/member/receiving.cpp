@@ -63,7 +63,7 @@ void Follower::Impl::take_record(uint64_t place, Bytes message) {
     const LedgerView::Fork& fork = view_.fork();
     starts_over_ =
         fmt::format("the ledger's history changed: the coordinator {} signed another record {}",
-                    transport::participant_name(fork.writer), fork.sequence);
+                    transport::key_id(fork.writer), fork.sequence);
     reads_again_ = true;
     send_soon();
     return;
@@ -185,18 +185,73 @@ void Follower::Impl::store_lost_again(const Sha256& payload) {
 void Follower::Impl::receive(const Bytes& bytes) {
   const auto statement = membership::decode_statement(bytes, settings_.founding.run, verify);
   if (!statement) return;
+  const auto* overtaken = std::get_if<membership::Overtaken>(&statement->message);
   const bool lacks = std::holds_alternative<membership::Lacking>(statement->message);
-  if (!lacks && !membership::is_from_coordinator(statement->message)) return;
+  if (!lacks && overtaken == nullptr && !membership::is_from_coordinator(statement->message))
+    return;
   if (!std::ranges::binary_search(settings_.founding.coordinators, statement->author)) return;
-  {
-    const std::lock_guard lock(mutex_);
-    if (!received_.is_new(statement->author, statement->number)) return;
-  }
+  if (overtaken != nullptr) return go_on_from(*overtaken);
+  if (!is_new(*statement, bytes)) return;
+  note_coordinator(statement->message);
   if (const auto* sum = std::get_if<membership::Sum>(&statement->message)) {
     take_sum(*sum, statement->author);
   } else {
     answer(statement->message);
   }
+}
+
+void Follower::Impl::note_coordinator(const Message& message) {
+  const std::lock_guard lock(mutex_);
+  const auto* waiting = std::get_if<membership::Waiting>(&message);
+  if (waiting != nullptr) coordinator_waits_ = waiting->text;
+  if (waiting != nullptr || coordinator_heard_) coordinator_heard_ = monotonic_seconds();
+}
+
+// Tells the author of one that is dropped because something later has arrived: a coordinator whose
+// clock was ahead said it, or this one was only held up.
+bool Follower::Impl::is_new(const membership::Statement& statement, const Bytes& bytes) {
+  std::optional<membership::Overtaken> overtaken;
+  bool first = false, was_ahead = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (received_.is_new(statement.author, statement.number, bytes)) return true;
+    overtaken = received_.overtaken(statement.author, statement.number);
+    if (!overtaken) return false;
+    const double now = monotonic_seconds();
+    was_ahead = received_.is_ahead(statement.author, unix_seconds());
+    const auto [told, is_new] = told_overtaken_.try_emplace(was_ahead, now);
+    if (!is_new && now - told->second < times_.report_s()) return false;
+    told->second = now;
+    first = is_new;
+  }
+  send({*overtaken});
+  if (first && settings_.hooks.message) {
+    settings_.hooks.message(
+        was_ahead
+            ? "what the coordinator says is dropped until it goes on from what was said before, "
+              "when its clock was ahead; it is told so"
+            : "something that the coordinator said was dropped, because what it said later arrived "
+              "first: it was held up, or its machine's clock was set back; it is told so");
+  }
+  return false;
+}
+
+// The process before this one had a clock that was ahead.
+void Follower::Impl::go_on_from(const membership::Overtaken& overtaken) {
+  const auto later = membership::decode_statement(overtaken.later, settings_.founding.run, verify);
+  if (!later || later->author != signer_.key()) return;
+  {
+    const std::lock_guard lock(sending_);
+    if (!numbers_.go_on_from(later->number)) return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    send_soon();
+  }
+  if (!settings_.hooks.message) return;
+  settings_.hooks.message(
+      "the coordinator dropped what this member said: it said something before when its clock was "
+      "ahead. It goes on from there");
 }
 
 void Follower::Impl::note_sum(const membership::Sum& sum, std::string holder) {
@@ -223,11 +278,28 @@ void Follower::Impl::take_sum(const membership::Sum& sum, const PublicKey& autho
   }
 }
 
+// Of those that were read, or that the checkpoint has; at least the first.
+std::vector<Bytes> Follower::Impl::records_from(uint64_t first) const {
+  if (first <= view_.state().position.sequence) return view_.records_from(first, kMaxSupplied);
+  std::vector<Bytes> records;
+  size_t bytes = 0;
+  for (auto at = checkpoint_records_.lower_bound(first); at != checkpoint_records_.end(); ++at) {
+    bytes += at->second.size();
+    if (bytes > kMaxSupplied && !records.empty()) break;
+    records.push_back(at->second);
+  }
+  return records;
+}
+
 void Follower::Impl::answer(const Message& message) {
   Lock lock(mutex_);
   if (const auto* refuse = std::get_if<membership::Refuse>(&message)) {
     if (refuse->key != signer_.key()) return;
-    if (!own_id()) refused_ = refuse->why;
+    if (own_id()) {
+      last_refusal_ = refuse->why;
+    } else {
+      refused_ = refuse->why;
+    }
     if (settings_.audits) follow_as_auditor();
     changed_.notify_all();
     lock.unlock();
@@ -235,15 +307,16 @@ void Follower::Impl::answer(const Message& message) {
     return;
   }
   const auto id = own_id();
+  if (const auto* records = std::get_if<membership::AskRecords>(&message)) {
+    if (records->member != id.value_or(membership::AskRecords::kStrangers)) return;
+    const auto kept = records_from(records->first);
+    lock.unlock();
+    return send(supplies(records->member, kept));
+  }
   if (!id) return;
   if (const auto* ask = std::get_if<membership::AskSnapshot>(&message)) {
     // It replaces one that is still announced, whose digest was not agreed on.
     if (ask->member == *id) snapshot_asked_ = true;
-  } else if (const auto* records = std::get_if<membership::AskRecords>(&message)) {
-    if (records->member != *id) return;
-    const auto kept = view_.records_from(records->first, kMaxSupplied);
-    lock.unlock();
-    send(supplies(*id, kept));
   } else if (const auto* lacking = std::get_if<membership::Lacking>(&message)) {
     lock.unlock();
     store_lost_again(lacking->payload);

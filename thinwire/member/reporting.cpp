@@ -17,10 +17,12 @@ namespace {
 using membership::Message;
 
 constexpr uint64_t kMaxKeptBytes = 64 << 20;
-constexpr size_t kMaxLacking = 32;  // reported at a time
+constexpr size_t kMaxLacking = 32;            // reported at a time
+constexpr size_t kMaxRecordBytes = 16 << 20;  // in a checkpoint
 
 bool is_for_coordinators(const Message& message) {
   return std::holds_alternative<membership::Announcement>(message) ||
+         std::holds_alternative<membership::Overtaken>(message) ||
          std::holds_alternative<membership::Audit>(message);
 }
 
@@ -43,15 +45,18 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
       retry_s_(std::min(1.0, times_.settle_s())),
       fetcher_(courier, retry_s_, settings_.keeper),
       checkpoint_(settings_.checkpoint),
+      checkpoint_records_(settings_.records),
       kept_(kMaxKeptBytes) {}
 
 void Follower::Impl::start() {
   statements_ =
       courier_.subscribe("", serve::kCoordinatorsTopic,
                          [this](const std::string&, const Bytes& bytes) { receive(bytes); });
-  statements_of_others_ = courier_.subscribe(
-      "", serve::kMembersTopic,
-      [this](const std::string&, const Bytes& bytes) { receive_from_member(bytes); });
+  statements_of_others_ = courier_.subscribe("", serve::kMembersTopic,
+                                             [this](const std::string& from, const Bytes& bytes) {
+                                               fetcher_.heard(from);
+                                               receive_from_member(bytes);
+                                             });
   read_ledger();
   sender_ = std::thread([this] { send_loop(); });
 }
@@ -274,13 +279,18 @@ void Follower::Impl::store_snapshot(int64_t steps, Bytes content) {
   });
 }
 
+std::map<uint64_t, Bytes> Follower::Impl::last_records() const {
+  const std::lock_guard lock(mutex_);
+  return view_.last_records(kMaxRecordBytes);
+}
+
 // The network delivers one participant's messages in order, so once it has stored something sent
 // later, it has received these.
 void Follower::Impl::announce_leaving(double seconds) {
   stop_sending();
   Lock lock(mutex_);
   const auto id = own_id();
-  if (!id) return;
+  if (!id || refused_) return;
   const std::vector<Message> messages{membership::Report{*id, position(), digest_},
                                       membership::LeaveNotice{*id}};
   lock.unlock();
@@ -289,6 +299,7 @@ void Follower::Impl::announce_leaving(double seconds) {
   std::future<void> done = stored->get_future();
   courier_.put(std::make_shared<const Bytes>(), transport::Priority::kRound,
                [stored](const Result<void>&) { stored->set_value(); });
+  if (!courier_.connected()) return;
   done.wait_for(std::chrono::duration<double>(seconds));
 }
 

@@ -1,8 +1,8 @@
-#include "thinwire/membership/agenda.h"
-
 #include <algorithm>
 #include <cstddef>
 #include <utility>
+
+#include "thinwire/membership/decision.h"
 
 namespace thinwire::membership {
 
@@ -18,7 +18,7 @@ bool Agenda::is_due(Decision& decision) {
     is_due = is_due || may_matter(decision, member);
   }
   is_due = is_due || (silent_since_ && decision.is_silent(*silent_since_)) ||
-           decision.can_close(arrivals_);
+           decision.can_close(arrivals_) || decision.can_reopen();
   if (is_due) reopen();
   return is_due;
 }

@@ -6,7 +6,8 @@
 #include <cassert>
 #include <utility>
 
-#include "thinwire/membership/room.h"
+#include "thinwire/base/units.h"
+#include "thinwire/membership/run_plan.h"
 
 namespace thinwire::membership {
 namespace {
@@ -25,7 +26,7 @@ bool admits(const Record& record, const PublicKey& key) {
 }  // namespace
 
 Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Signer& signer,
-                         Verify verify, Founding founding, bool standby)
+                         Verify verify, Founding founding, bool standby, Position remembered)
     : plan_(plan),
       options_(options),
       room_(room_for_members(plan, options)),
@@ -33,6 +34,7 @@ Coordinator::Coordinator(const RunPlan& plan, const Options& options, const Sign
       verify_(verify),
       founding_(std::move(founding)),
       hashes_(1),
+      remembered_(remembered),
       leads_(!standby) {
   options_.check();
 }
@@ -82,57 +84,168 @@ void Coordinator::proceed() {
     if (lost <= tail_.size()) {
       append(tail_.from_end(lost), false);
     } else {
+      remembered_ = state_.position;
       reset();
     }
     return;
   }
+  if (append_supplied()) return;
+  if (lacks_remembered()) return await_remembered();
   if (settled()) decide();
 }
 
 // Whether a new record may be written. A store that was disconnected may have lost its last
 // records, so members that may have them must report first; a run that begins has none. Every
 // connected member reads every record, so once most members have reported what they have, those
-// that are absent are unlikely to have more.
+// that are absent are unlikely to have more. But if a member gave back what the store had lost, the
+// store is an older copy, of before several records: then all are waited for.
 bool Coordinator::settled() {
-  if (state_.position.sequence == 0) return true;
   discard_unproven_claims();
   if (!claims_.empty()) {
     ask_for_lost_records();
     return false;
   }
+  report_return();
+  if (state_.position.sequence == 0) return true;
   if (store_was_empty_) return true;
   heard_enough_ = heard_enough_ || has_heard_enough();
   return heard_enough_;
 }
 
-bool Coordinator::has_heard_enough() {
+bool Coordinator::has_heard_enough() const {
   const double waited = now_ - *connected_;
   if (waited < options_.settle_s()) return false;
   if (waited >= options_.silence_s()) return true;
-  size_t counted_on = 0;
-  size_t reported = 0;
+  const Reported all = reports_of([](Phase phase) { return !is_gone(phase); });
+  // Others were not there when the last round was closed: active members have what they have.
+  const Reported active = reports_of([](Phase phase) { return phase == Phase::kActive; });
+  if (all.are_all() || (active.members > 0 && active.are_all())) return true;
+  if (took_back_) return false;
+  const bool half = all.are_half() || (active.members > 0 && active.are_half());
+  return half && waited > options_.absent_s();
+}
+
+Coordinator::Reported Coordinator::reports_of(bool (*counts)(Phase)) const {
+  Reported reported;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
-    if (is_gone(state_.members[static_cast<size_t>(member)].phase)) continue;
-    ++counted_on;
-    if (observed_.members.at(member).reported) ++reported;
+    if (!counts(state_.members[static_cast<size_t>(member)].phase)) continue;
+    ++reported.members;
+    if (observed_.members.at(member).reported) ++reported.reports;
   }
-  const bool most = 2 * reported > counted_on;
-  return reported == counted_on || (most && waited > options_.absent_s());
+  return reported;
+}
+
+// The run was begun before, so it is not begun anew, nor continued from where the store ends.
+void Coordinator::await_remembered() {
+  const uint64_t known = state_.position.sequence;
+  if (remembered_.sequence <= known) {
+    actions_.emplace_back(Halt{fmt::format(
+        "the store holds another history of the run: its record {} is not the one that was there "
+        "before. Put back the store that belongs to this run's folder; to accept the other "
+        "history, serve the run in an empty folder",
+        remembered_.sequence)});
+    return;
+  }
+  if (!missing_since_) missing_since_ = now_;
+  if (!missing_from_) {
+    missing_from_ = known + 1;
+    actions_.emplace_back(
+        Notice{fmt::format("the store has lost the run's records {} to {}; waits for members that "
+                           "have them",
+                           known + 1, remembered_.sequence)});
+  }
+  if (!claims_.empty()) ask_for_lost_records();
+  if (now_ - *missing_since_ < options_.silence_s()) return;
+  actions_.emplace_back(Halt{fmt::format(
+      "the store has lost the run's records {} to {}, and no member gave them back within {}. The "
+      "run is not begun anew: put back the store, or start the members that were there last with "
+      "their folders, and repeat the command; a new run needs another run.dir",
+      known + 1, remembered_.sequence, format_seconds(options_.silence_s()))});
+}
+
+// Restores the next record, if a member has supplied it. One that does not follow is of another
+// history, and so is the replica of whoever supplied it.
+bool Coordinator::append_supplied() {
+  const uint64_t next = state_.position.sequence + 1;
+  while (!supplied_.empty() && supplied_.begin()->first < next) {
+    supplied_bytes_ -= supplied_.begin()->second.bytes.size();
+    supplied_.erase(supplied_.begin());
+  }
+  if (supplied_.empty() || supplied_.begin()->first != next) return false;
+  Supplied supplied = std::move(supplied_.begin()->second);
+  supplied_bytes_ -= supplied.bytes.size();
+  supplied_.erase(supplied_.begin());
+  if (supplied_.empty()) asked_at_ = now_ - options_.settle_s();  // more can be asked for at once
+  State after = state_;
+  if (!after.apply(*decode_record(supplied.bytes), record_hash(supplied.bytes))) {
+    refuse_claim(supplied.member);
+    return false;
+  }
+  if (!missing_from_) {
+    missing_from_ = next;
+    actions_.emplace_back(Notice{fmt::format(
+        "the store ends at record {} of the run, but members have later ones: this folder, or its "
+        "store, is an older copy or lost them; takes them back",
+        next - 1)});
+  }
+  took_back_ = true;
+  append(std::move(supplied.bytes), false);
+  return true;
+}
+
+void Coordinator::report_return() {
+  supplied_.clear();
+  supplied_bytes_ = 0;
+  missing_since_.reset();
+  if (!missing_from_) return;
+  const uint64_t first = *std::exchange(missing_from_, std::nullopt);
+  if (state_.position.sequence < first) return;
+  actions_.emplace_back(
+      Notice{fmt::format("members gave back the run's records {} to {}, which the store had lost",
+                         first, state_.position.sequence)});
 }
 
 // A member that has not supplied what it claims to have is on a history that cannot be continued:
 // it has nothing usable. Members keep reporting their positions, so the claim must not count again.
+// But if it has shown that there were later records, and this coordinator has not gone on without
+// them, they must not be lost.
 void Coordinator::discard_unproven_claims() {
-  for (auto claim = claims_.begin(); claim != claims_.end();) {
-    if (claim->second.asked == 0 || now_ - claim->second.since < options_.silence_s()) {
-      ++claim;
+  std::vector<int> unproven;
+  for (const auto& [member, claim] : claims_) {
+    if (claim.asked == 0 || now_ - claim.since < options_.silence_s()) continue;
+    if (claim.shown <= state_.position.sequence || has_gone_on_) {
+      unproven.push_back(member);
       continue;
     }
-    distrusted_.insert(claim->first);
-    observed_.members.at(claim->first).position.reset();
-    agenda_.reopen();
-    claim = claims_.erase(claim);
+    actions_.emplace_back(Halt{fmt::format(
+        "the store ends at record {} of the run, but a member has record {}, signed by its "
+        "coordinator, and nobody has those between: this folder, or its store, is an older copy. "
+        "Put back a newer one; or begin a new run in another run.dir, with train.init = a member's "
+        "newest checkpoint",
+        state_.position.sequence, claim.shown)});
+    return;
   }
+  for (const int member : unproven) refuse_claim(member);
+}
+
+PublicKey Coordinator::author_of(int member) const {
+  if (state_.knows(member)) return state_.members[static_cast<size_t>(member)].key;
+  return claims_.at(member).stranger;
+}
+
+void Coordinator::refuse_claim(int member) {
+  const auto claim = claims_.find(member);
+  if (claim == claims_.end()) return;
+  actions_.emplace_back(Refuse{
+      author_of(member),
+      fmt::format("its replica is at record {} of another history of the run, whose ledger ends at "
+                  "record {}: this member's folder or the coordinator's is an older copy",
+                  claim->second.position.sequence, state_.position.sequence)});
+  distrusted_.insert(member);
+  claims_.erase(claim);
+  agenda_.reopen();
+  const auto seen = observed_.members.find(member);
+  if (seen != observed_.members.end()) seen->second.position.reset();
 }
 
 // Asks one member after another, so that one that has nothing does not block the others; the member
@@ -145,6 +258,24 @@ void Coordinator::ask_for_lost_records() {
   if (next->second.asked == 0) next->second.since = now_;
   asked_at_ = next->second.asked = now_;
   actions_.emplace_back(AskRecords{next->first, state_.position.sequence + 1});
+}
+
+std::string Coordinator::waits_for() const {
+  const bool has_begun = state_.position.sequence > 0;
+  if (!connected_ && store_was_away_) return "the store, which cannot be reached";
+  if (!connected_)
+    return has_begun ? "the run's records, which the coordinator reads from the store" : "";
+  if (lacks_remembered()) {
+    return fmt::format("members that have the run's records {} to {}, which the store has lost",
+                       state_.position.sequence + 1, remembered_.sequence);
+  }
+  if (!claims_.empty()) return "members to give back records that the store has lost";
+  const bool is_early = now_ - *connected_ < options_.silence_s();
+  if (is_early && has_begun && !store_was_empty_ && !heard_enough_ && !has_heard_enough()) {
+    return fmt::format("members to report what they have, since the {} was away",
+                       store_was_away_ ? "store" : "coordinator");
+  }
+  return "";
 }
 
 void Coordinator::decide() {
@@ -202,8 +333,8 @@ void Coordinator::ask_for_snapshot() {
   const uint64_t newest = state_.snapshots.rbegin()->first;
   const auto behind =
       std::distance(state_.closed_bytes.upper_bound(newest), state_.closed_bytes.end());
-  if (std::cmp_less(behind, options_.snapshot_every)) return;
-  if (snapshot_asked_ > 0 && now_ - snapshot_asked_ < options_.silence_s()) return;
+  if (std::cmp_less(behind, snapshot_due())) return;
+  if (snapshot_asked_ && awaits_snapshot(*snapshot_asked_)) return;
   std::vector<int> active;
   for (int member = 0; std::cmp_less(member, state_.members.size()); ++member) {
     if (state_.members[static_cast<size_t>(member)].phase == Phase::kActive) {
@@ -211,8 +342,17 @@ void Coordinator::ask_for_snapshot() {
     }
   }
   if (active.empty()) return;
-  snapshot_asked_ = now_;
-  actions_.emplace_back(AskSnapshot{active[state_.next_round % active.size()]});
+  const int member = active[state_.next_round % active.size()];
+  snapshot_asked_ = {member, state_.next_round, now_};
+  actions_.emplace_back(AskSnapshot{member});
+}
+
+// A snapshot may take long to store behind a thin line, and more of them would not come sooner: it
+// has half of the rounds in which it is useful.
+bool Coordinator::awaits_snapshot(const SnapshotAsked& asked) const {
+  if (state_.members[static_cast<size_t>(asked.member)].phase != Phase::kActive) return false;
+  return now_ - asked.at < options_.silence_s() ||
+         state_.next_round < asked.round + options_.snapshot_every / 2;
 }
 
 // --- records
@@ -222,7 +362,7 @@ void Coordinator::receive(const StoreConnected& connected) {
   heard_enough_ = false;
   agenda_.reopen();
   store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
-  store_last_ = connected.last;
+  store_last_ = connected_last_ = connected.last;
   pending_.reset();
   due_since_.reset();
   claims_.clear();  // members report their positions again
@@ -239,7 +379,10 @@ void Coordinator::receive(const StoreConnected& connected) {
   }
 }
 
-void Coordinator::receive(const StoreDisconnected&) { connected_.reset(); }
+void Coordinator::receive(const StoreDisconnected&) {
+  store_was_away_ = store_was_away_ || connected_.has_value();
+  connected_.reset();
+}
 
 void Coordinator::receive(const RecordRead& read) {
   const Result<Record> record = decode_record(read.record);
@@ -267,9 +410,13 @@ void Coordinator::reset() {
   tail_.clear();
   claims_.clear();
   distrusted_.clear();
+  supplied_.clear();
+  supplied_bytes_ = 0;
+  missing_from_.reset();
   observed_ = {};
   agenda_.reopen();
   last_closing_.reset();
+  snapshot_asked_.reset();
   pending_.reset();
   leads_ = false;
   actions_.emplace_back(Reread{});
@@ -280,6 +427,9 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
   heard_enough_ = false;
   hashes_.push_back(hash);
   tail_.push(bytes);
+  const bool restored = pending_ && !pending_->own && pending_->hash == hash;
+  if (connected_ && record.sequence > connected_last_ && !restored) has_gone_on_ = true;
+  if (restored) store_was_empty_ = false;  // it was, but the run was not
   if (pending_ && pending_->append.expected_last + 1 == record.sequence) {
     if (pending_->own) leads_ = pending_->hash == hash;
     pending_.reset();
@@ -287,6 +437,7 @@ void Coordinator::apply(const Record& record, const Bytes& bytes, const Sha256& 
     leads_ = false;  // its own record that it did not wait for was written before it restarted
   }
   due_since_.reset();
+  missing_since_.reset();
   settle_claims();
   forget_what_is_recorded(record);
 }
@@ -300,8 +451,9 @@ void Coordinator::settle_claims() {
       ++claim;
       continue;
     }
-    if (hashes_[position.sequence] == position.hash) {
-      observed_.members.at(claim->first).position = position;
+    const auto seen = observed_.members.find(claim->first);
+    if (seen != observed_.members.end() && hashes_[position.sequence] == position.hash) {
+      seen->second.position = position;
     }
     claim = claims_.erase(claim);
   }
@@ -320,14 +472,16 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
   }
   for (const Change& change : record.changes) {
     if (const auto* moved = std::get_if<PhaseChange>(&change)) {
-      observed_.members[moved->member].join_requested = false;
-      observed_.members[moved->member].behind = false;
+      Seen& one = observed_.members[moved->member];
+      one.heard = one.join_requested = one.behind = false;
+      observed_.lacks.erase(moved->member);
     } else if (const auto* offence = std::get_if<Offence>(&change)) {
       auto& open = observed_.members[offence->member].offences;
       const auto recorded = std::ranges::find(open, offence->kind);
       if (recorded != open.end()) open.erase(recorded);
     } else if (const auto* snapshot = std::get_if<Snapshot>(&change)) {
       observed_.members[snapshot->member].snapshot.reset();
+      if (snapshot_asked_ && snapshot_asked_->member == snapshot->member) snapshot_asked_.reset();
     }
   }
   if (record.closing) {

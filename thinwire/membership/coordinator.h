@@ -12,10 +12,10 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "thinwire/base/signature.h"
-#include "thinwire/membership/agenda.h"
 #include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/decision.h"
 #include "thinwire/membership/ledger.h"
@@ -23,7 +23,6 @@
 #include "thinwire/membership/observed.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/record_parts.h"
-#include "thinwire/membership/record_tail.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
 
@@ -34,9 +33,12 @@ class Coordinator {
  public:
   // All references must outlive it. If the ledger is empty, `founding` goes into the first record;
   // it lists the signer's key. A standby acts once a decision has been due for takeover_s and no
-  // other coordinator has recorded it. Throws UsageError for invalid options.
+  // other coordinator has recorded it. `remembered` is a record that the ledger has had before, and
+  // has lasted: nothing is decided while the store lacks it. Members are asked to give back what
+  // the store lost; if they have not within silence_s, the run halts. Throws UsageError for invalid
+  // options.
   Coordinator(const RunPlan& plan, const Options& options, const Signer& signer, Verify verify,
-              Founding founding, bool standby);
+              Founding founding, bool standby, Position remembered = {});
 
   // Takes what happened since the last tick, in order, and returns what to do. Call it whenever
   // something happens, and at least every retry_s. `now`: seconds of a clock that never goes back.
@@ -51,9 +53,17 @@ class Coordinator {
   bool is_expected(const Offer& offer) const {
     return is_early(offer) || why_refused(offer).empty();
   }
+  // Whether a contribution of this member to an open round that has it in its roster may still
+  // come: it is present and has the replica for it.
+  bool may_contribute(int member) const {
+    return state_.knows(member) && make_decision().may_contribute(member);
+  }
   // Whether it acts at once: it wrote the newest record, or no other coordinator has overtaken it
   // yet.
   bool leads() const { return leads_; }
+
+  // What keeps it from deciding, in words; empty: nothing.
+  std::string waits_for() const;
 
   // The state after all records of a ledger, from the first on. kCorruptPayload names the record
   // that does not decode, is not signed by a coordinator of the run, or cannot follow.
@@ -71,6 +81,25 @@ class Coordinator {
     double since = 0;       // of the newest record, or since it was first requested
     double asked = 0;       // when it was last requested from the member; 0: not yet
     RecordJoiner supplied;  // parts of it, once requested
+    uint64_t shown = 0;     // the newest record that it has supplied; 0: none
+    PublicKey stranger;     // whose claim it is, of one that the ledger does not know
+  };
+  // A record that a coordinator of the run has signed.
+  struct Supplied {
+    Bytes bytes;
+    int member = 0;
+  };
+  // How many of some members have reported their position since the store was connected.
+  struct Reported {
+    size_t members = 0;
+    size_t reports = 0;
+    bool are_all() const { return reports == members; }
+    bool are_half() const { return 2 * reports >= members; }
+  };
+  struct SnapshotAsked {
+    int member = 0;
+    uint64_t round = 0;  // the next one at that time
+    double at = 0;
   };
 
   void receive(const JoinRequest& join);
@@ -80,15 +109,22 @@ class Coordinator {
   void receive(const SnapshotReady& ready);
   void receive(const Supply& supply);
   void receive(const Misconduct& misconduct);
+  void receive(const Dismissed& dismissed);
   void receive(const Acknowledged& acknowledged);
   void receive(const PayloadRefused& refused);
   void receive(const StoreConnected& connected);
   void receive(const Departed& departed);
   void receive(const StoreDisconnected&);
+  void receive(const Lacks& lacks);
   void receive(const RecordRead& read);
 
   Seen* seen(int member);
   void take_position(int member, const std::optional<Position>& position);
+  bool is_missing(const std::optional<Position>& position) const {
+    return position && position->sequence >= hashes_.size();
+  }
+  void claim(int member, const Position& position);
+  void take_stranger(const JoinRequest& join);
   void take_offer(const Offer& offer);
   void take_early_offers();
   bool is_early(const Offer& offer) const;
@@ -101,15 +137,28 @@ class Coordinator {
 
   void proceed();
   bool settled();
+  bool lacks_remembered() const {
+    return remembered_.sequence >= hashes_.size() ||
+           hashes_[remembered_.sequence] != remembered_.hash;
+  }
+  void await_remembered();
+  bool append_supplied();
+  void report_return();
   void discard_unproven_claims();
+  void refuse_claim(int member);
+  PublicKey author_of(int member) const;
   void ask_for_lost_records();
-  bool has_heard_enough();
+  bool has_heard_enough() const;
+  Reported reports_of(bool (*counts)(Phase)) const;
   void decide();
   bool may_decide();
   bool has_nothing_to_decide() const;
   Decision make_decision() const { return {plan_, options_, room_, state_, observed_, now_}; }
   void append(Bytes record, bool own);
   void ask_for_snapshot();
+  bool awaits_snapshot(const SnapshotAsked& asked) const;
+  // The rounds behind the newest snapshot from which on another one is due.
+  uint64_t snapshot_due() const;
 
   const RunPlan& plan_;
   const Options options_;
@@ -123,21 +172,30 @@ class Coordinator {
   RecordTail tail_;
   Observed observed_;
   Agenda agenda_;
-  std::map<int, Claim> claims_;
+  Position remembered_;
+  std::map<int, Claim> claims_;            // by member, or AskRecords::kStrangers
+  std::map<uint64_t, Supplied> supplied_;  // records that follow, by sequence
+  uint64_t supplied_bytes_ = 0;
+  std::optional<uint64_t> missing_from_;  // the first record that the store seems to have lost
+  std::optional<double> missing_since_;   // that remembered_ is waited for, without any progress
+  bool has_gone_on_ = false;              // beyond what the ledger had when it started
+  bool took_back_ = false;                // records that the store had lost
   // Members that did not supply what they claimed to have. Their further claims do not count until
   // the store is reconnected, because it loses nothing before that.
   std::set<int> distrusted_;
   std::optional<Closing> last_closing_;  // that was read since it started
   std::optional<double> connected_;
   bool heard_enough_ = false;     // since then; until the next record
+  bool store_was_away_ = false;   // after this coordinator had reached it
   bool store_was_empty_ = false;  // when it was connected, and nothing was known of the run before
   uint64_t store_last_ = 0;
+  uint64_t connected_last_ = 0;  // the store's last record when it was connected
   bool leads_;
   std::optional<Pending> pending_;
   std::optional<double> due_since_;  // since when something due has gone unrecorded
   double closed_at_ = 0;
   double asked_at_ = 0;  // when records were last requested
-  double snapshot_asked_ = 0;
+  std::optional<SnapshotAsked> snapshot_asked_;
   AwakeClock clock_{options_.retry_s()};
   double now_ = 0;
   std::vector<Action> actions_;

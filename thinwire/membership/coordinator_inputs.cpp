@@ -5,14 +5,23 @@
 #include <utility>
 
 #include "thinwire/membership/coordinator.h"
+#include "thinwire/membership/run_plan.h"
 
 namespace thinwire::membership {
+namespace {
+
+constexpr uint64_t kMaxSuppliedBytes = 32 << 20;  // that wait to be restored
+constexpr size_t kMaxUnknownClaims = 64;          // of members that the ledger does not know
+constexpr uint64_t kSoonerWhenLacking = 10;       // so many times more often snapshots are made
+
+}  // namespace
 
 // Null for a member that the ledger does not know; otherwise records that it is alive.
 Seen* Coordinator::seen(int member) {
   const auto found = observed_.members.find(member);
   if (found == observed_.members.end()) return nullptr;
   found->second.at = now_;
+  found->second.heard = true;
   found->second.departed = false;
   agenda_.heard(member);
   return &found->second;
@@ -21,6 +30,7 @@ Seen* Coordinator::seen(int member) {
 void Coordinator::receive(const JoinRequest& join) {
   const std::optional<int> member = state_.find(join.key);
   if (!member) {
+    if (is_missing(join.position)) return take_stranger(join);
     observed_.newcomers[join.key] = join;
     agenda_.reopen();
     return;
@@ -40,7 +50,10 @@ void Coordinator::receive(const JoinRequest& join) {
 
 void Coordinator::receive(const Report& report) {
   Seen* one = seen(report.member);
-  if (one == nullptr) return;
+  if (one == nullptr) {
+    if (is_missing(report.position)) claim(report.member, *report.position);
+    return;
+  }
   one->digest = report.digest;
   take_position(report.member, report.position);
 }
@@ -50,34 +63,51 @@ void Coordinator::receive(const Report& report) {
 void Coordinator::take_position(int member, const std::optional<Position>& position) {
   Seen& one = observed_.members.at(member);
   one.reported = true;
-  if (position && position->sequence >= hashes_.size()) {
-    if (distrusted_.contains(member)) return;
-    const auto [claim, fresh] = claims_.try_emplace(member);
-    if (fresh) claim->second.since = now_;
-    claim->second.position = *position;
-    return;
-  }
+  if (is_missing(position)) return claim(member, *position);
   claims_.erase(member);
   one.position = position;
   if (position && position->hash != hashes_[position->sequence]) one.position.reset();
 }
 
+void Coordinator::claim(int member, const Position& position) {
+  if (distrusted_.contains(member)) return;
+  if (!state_.knows(member) && claims_.size() >= state_.members.size() + kMaxUnknownClaims) return;
+  const auto [claim, fresh] = claims_.try_emplace(member);
+  if (fresh) claim->second.since = now_;
+  claim->second.position = position;
+}
+
+// Whoever has a replica was a member, so the records that admitted it were lost as well.
+void Coordinator::take_stranger(const JoinRequest& join) {
+  constexpr int kStrangers = AskRecords::kStrangers;
+  if (distrusted_.contains(kStrangers)) {
+    actions_.emplace_back(Refuse{
+        join.key, fmt::format("its checkpoint is at record {} of another history of the run, whose "
+                              "ledger ends at record {}; choose another run.dir",
+                              join.position->sequence, state_.position.sequence)});
+    return;
+  }
+  claim(kStrangers, *join.position);
+  claims_.at(kStrangers).stranger = join.key;
+}
+
+// Whoever supplies a record, it is one of the run's if a coordinator has signed it.
 void Coordinator::receive(const Supply& supply) {
-  if (seen(supply.member) == nullptr) return;
-  if (pending_ || store_last_ != state_.position.sequence) return;
   const auto claim = claims_.find(supply.member);
+  if (seen(supply.member) == nullptr && claim == claims_.end()) return;
   const bool was_asked = claim != claims_.end() && claim->second.asked > 0;
   RecordJoiner unasked;  // whole records may come unasked
   for (const Bytes& message : supply.messages) {
     auto bytes = (was_asked ? claim->second.supplied : unasked).take(message);
-    if (!bytes) continue;
+    if (!bytes || supplied_bytes_ + bytes->size() > kMaxSuppliedBytes) continue;
     const Result<Record> record = decode_record(*bytes);
-    if (!record || record->sequence != state_.position.sequence + 1) continue;
-    State next = state_;
-    if (!is_authentic(*bytes, *record, verify_) || !next.apply(*record, record_hash(*bytes)))
-      return;
-    append(*std::move(bytes), false);
-    return;
+    if (!record || record->sequence <= state_.position.sequence) continue;
+    if (!is_by_coordinator(*bytes, *record, founding_, verify_)) return;
+    if (was_asked) claim->second.shown = std::max(claim->second.shown, record->sequence);
+    const auto [kept, fresh] = supplied_.try_emplace(record->sequence);
+    if (!fresh) continue;
+    supplied_bytes_ += bytes->size();
+    kept->second = {*std::move(bytes), supply.member};
   }
 }
 
@@ -193,8 +223,42 @@ void Coordinator::receive(const SnapshotReady& ready) {
   agenda_.reopen();
 }
 
+// What a member lacks may be stored again by the one that offered it. Otherwise the member stays
+// where it is.
+void Coordinator::receive(const Lacks& lacks) {
+  const Seen* const one = seen(lacks.member);
+  if (one == nullptr) return;
+  const auto [found, first] = observed_.lacks.try_emplace(lacks.member);
+  Lack& lack = found->second;
+  const bool goes_on =
+      !first && now_ - lack.heard < options_.silence_s() / 2 && lack.position == one->position;
+  if (!goes_on) lack = {.since = now_, .position = one->position};
+  lack.heard = now_;
+  const bool behind =
+      !state_.closed_bytes.empty() &&
+      (!lack.position || lack.position->sequence < state_.closed_bytes.rbegin()->first);
+  if (lack.lasts || !behind || now_ - lack.since < options_.silence_s()) return;
+  lack.lasts = true;
+  agenda_.reopen();
+}
+
+uint64_t Coordinator::snapshot_due() const {
+  const bool lacking = std::ranges::any_of(observed_.lacks, [&](const auto& one) {
+    return one.second.lasts && !helps_with(state_, one.first, one.second);
+  });
+  const uint64_t every = options_.snapshot_every;
+  return lacking ? std::max<uint64_t>(every / kSoonerWhenLacking, 1) : every;
+}
+
 void Coordinator::receive(const Misconduct& misconduct) {
   if (Seen* one = seen(misconduct.member)) one->offences.push_back(OffenceKind::kConduct);
+  agenda_.reopen();
+}
+
+void Coordinator::receive(const Dismissed& dismissed) {
+  const std::optional<int> member = state_.find(dismissed.key);
+  if (!member) return;
+  observed_.members.at(*member).dismissed = true;
   agenda_.reopen();
 }
 

@@ -6,8 +6,7 @@
 #include <utility>
 
 #include "thinwire/base/units.h"
-#include "thinwire/membership/catch_up.h"
-#include "thinwire/membership/room.h"
+#include "thinwire/membership/run_plan.h"
 
 namespace thinwire::membership {
 namespace {
@@ -97,7 +96,7 @@ void Decision::let_return(int member, const Seen& seen) {
   const Phase now = phase(member);
   const Member& known = state_.members[static_cast<size_t>(member)];
   const Position* position = seen.position ? &*seen.position : nullptr;
-  const bool responds = now_ - seen.at < options_.silence_s() && !seen.leaves;
+  const bool responds = seen.heard && now_ - seen.at < options_.silence_s() && !seen.leaves;
   if (now == Phase::kWaiting || (now == Phase::kLeft && seen.join_requested) ||
       (now == Phase::kLost && responds)) {
     if (returned_ == kAdmittedAtOnce) return;  // with the next record
@@ -117,6 +116,11 @@ void Decision::let_return(int member, const Seen& seen) {
   const bool behind = position == nullptr || position->sequence < state_.replayable_from();
   const bool served = known.snapshot && state_.snapshots.contains(*known.snapshot);
   if (behind && !served) return start_catching_up(member, position);
+  const auto lack = observed_.lacks.find(member);
+  if (lack != observed_.lacks.end() && lack->second.lasts &&
+      helps_with(state_, member, lack->second)) {
+    return start_catching_up(member, nullptr);
+  }
   // It was restarted and continues from its checkpoint: nobody waits until it has caught up.
   if (now == Phase::kActive && seen.behind) set_phase(member, Phase::kLate);
 }
@@ -131,15 +135,15 @@ void Decision::count_offences(int member, const Seen& seen) {
   for (const OffenceKind kind : seen.offences) {
     record_.changes.emplace_back(Offence{member, kind});
   }
-  if (!seen.offences.empty() && known.offences() + seen.offences.size() >= options_.max_offences) {
-    set_phase(member, Phase::kExcluded);
-  }
+  const bool too_many =
+      !seen.offences.empty() && known.offences() + seen.offences.size() >= options_.max_offences;
+  if (too_many || seen.dismissed) set_phase(member, Phase::kExcluded);
 }
 
 // Snapshots of states whose digest is the agreed one. At most one new snapshot per record, so that
 // the previous newest one, which members may have been assigned to start from, is kept.
 void Decision::take_snapshots() {
-  std::optional<uint64_t> fresh;
+  const Snapshot* fresh = nullptr;
   for (const auto& [member, seen] : observed_.members) {
     if (!seen.snapshot || phase(member) != Phase::kActive) continue;
     const Snapshot& made = seen.snapshot->snapshot;
@@ -152,8 +156,14 @@ void Decision::take_snapshots() {
                          (held->second.content != made.content || held->second.bytes != made.bytes);
     const bool known = held != state_.snapshots.end() && held->second.holders.contains(member);
     if (differs || known || made.sequence < state_.replayable_from()) continue;
-    if (held == state_.snapshots.end() && fresh.value_or(made.sequence) != made.sequence) continue;
-    if (held == state_.snapshots.end()) fresh = made.sequence;
+    if (held == state_.snapshots.end()) {
+      // Two members may have made it, and not alike.
+      const bool another =
+          fresh != nullptr && (fresh->sequence != made.sequence || fresh->content != made.content ||
+                               fresh->bytes != made.bytes);
+      if (another) continue;
+      fresh = &made;
+    }
     record_.changes.emplace_back(made);
   }
 }

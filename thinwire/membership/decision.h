@@ -2,6 +2,7 @@
 // received since. A pure function.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,11 +19,11 @@ namespace thinwire::membership {
 
 // What has arrived of the oldest open round.
 struct Arrivals {
-  uint64_t batch = 0;              // the round's rows
-  uint64_t rows = 0;               // of the members whose contributions are all there
-  std::vector<double> seconds;     // until each of these was complete, since the round opened
-  std::set<int> missing;           // the roster's other members
-  std::optional<double> deadline;  // deadline_s of `seconds`, if it was needed
+  uint64_t batch = 0;                  // the round's rows
+  uint64_t rows = 0;                   // of the members whose contributions are all there
+  std::vector<double> seconds;         // until each of these was complete, since the round opened
+  std::set<int> missing;               // the roster's other members
+  std::optional<Deadlines> deadlines;  // of `seconds`, if they were needed
 };
 
 class Decision {
@@ -43,7 +44,7 @@ class Decision {
   // Set by run(): requests that cannot be granted.
   const std::vector<Refuse>& refusals() const { return refusals_; }
 
-  // --- for who wants to know whether there is anything to decide (agenda.h), before run()
+  // --- for who wants to know whether there is anything to decide (Agenda), before run()
   const State& state() const { return state_; }
   const Observed& observed() const { return observed_; }
   // Whether it would record or refuse something because of what is known of this member alone. The
@@ -58,8 +59,13 @@ class Decision {
   // Moves the member from those that are missing if all it contributes has arrived.
   void count(int member, Arrivals& arrivals) const;
   bool can_close(Arrivals& arrivals) const;
+  // Whether the oldest open round is to be opened again for others than its roster.
+  bool can_reopen() const;
   // Whether a member that was last heard at this time is lost.
   bool is_silent(double since) const;
+  // Whether a contribution of a member in the roster of an open round may still come: it is present
+  // and has the replica for it.
+  bool may_contribute(int member) const { return is_with_round(member) && !is_absent(member); }
 
  private:
   // --- members (decision.cpp)
@@ -77,8 +83,11 @@ class Decision {
   bool has_arrived(int member) const;
   bool was_refused(int member) const;
   bool has_replica(int member) const;
+  bool is_with_round(int member) const;
   bool is_awaited(int member) const;
   bool is_absent(int member) const;
+  bool is_long_silent(int member) const;
+  bool has_half(const Arrivals& arrivals) const;
   const Arrival* contribution(int member, uint64_t round, uint32_t epoch, uint32_t fragment) const;
   void close();
   Commit commit(const Opening& opening, const PlannedOperation& operation) const;
@@ -88,6 +97,8 @@ class Decision {
   void open(uint64_t number, uint32_t epoch, const std::vector<int>& members);
   uint64_t active_since(int member, const Opening& opening) const;
   std::vector<int> next_roster() const;
+  std::vector<int> successors() const;
+  void leave_out_silent();
   std::vector<float> speeds_of(const std::vector<int>& members) const;
   uint32_t next_epoch(const std::vector<int>& members) const;
 
@@ -102,6 +113,41 @@ class Decision {
   std::map<int, float> speeds_;  // likewise, in rows per second
   std::vector<Refuse> refusals_;
   uint64_t returned_ = 0;  // members that this record lets return
+};
+
+// Whether a coordinator may have anything to decide, at the cost of what it has received since it
+// last looked. A decision looks at every member (decision.h), but most messages change nothing: an
+// offer, before others have come as well, or a report that the member is still there.
+
+// Not thread-safe.
+class Agenda {
+ public:
+  // Something has happened that any decision may depend on, such as a record.
+  void reopen();
+  // A message of this member has arrived, or the store has a payload of its.
+  void heard(int member) {
+    if (!open_) heard_.push_back(member);
+  }
+  // False: its run() would record and refuse nothing. `decision` has not run, and must not run
+  // afterwards.
+  bool is_due(Decision& decision);
+  // Its run() has recorded and refused nothing.
+  void close(const Decision& decision);
+
+ private:
+  bool may_matter(Decision& decision, int member);
+  bool may_change_digest(const Decision& decision, int member);
+
+  bool open_ = true;
+  std::vector<int> heard_;  // since the last is_due()
+  // What follows was true when it was closed, and is kept up to date by what was heard.
+  std::optional<double> silent_since_;  // no member that is present was last heard before that
+  bool lacks_members_ = false;
+  Arrivals arrivals_;
+  size_t active_ = 0;
+  // Who has reported a digest, by its round, of rounds that no digest is agreed on.
+  std::map<uint64_t, std::set<int>> reporters_;
+  bool has_majority_ = false;  // one of these has more than half of the active members
 };
 
 }  // namespace thinwire::membership

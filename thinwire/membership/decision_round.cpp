@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "thinwire/membership/decision.h"
-#include "thinwire/schedule/row_shares.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::membership {
 namespace {
 
-// Share of a round's rows that is enough to close it without absent members.
+// Share of a round's rows, or of its members, that is enough to close it without absent members.
 constexpr double kEnoughWithoutAbsent = 0.5;
 
 // Whether two rosters have the same members.
@@ -52,18 +52,26 @@ bool Decision::has_replica(int member) const {
   return phase(member) == Phase::kActive || (phase(member) == Phase::kCatchingUp && kept);
 }
 
-// Whether the oldest open round waits for it: its replica has reached that round.
-bool Decision::is_awaited(int member) const {
-  if (was_refused(member) || !has_replica(member)) return false;
+// Whether its replica has reached the oldest open round.
+bool Decision::is_with_round(int member) const {
+  if (!has_replica(member)) return false;
   const std::optional<Position>& position = observed_.members.at(member).position;
   const bool is_there = position && position->sequence >= state_.last_closing;
   return phase(member) == Phase::kActive || is_there;
 }
 
+// Whether the oldest open round waits for it.
+bool Decision::is_awaited(int member) const {
+  return !was_refused(member) && is_with_round(member);
+}
+
 // Whether it seems to be gone, although it is not yet lost.
 bool Decision::is_absent(int member) const {
-  const Seen& seen = observed_.members.at(member);
-  return seen.departed || now_ - seen.at > options_.absent_s();
+  return observed_.members.at(member).departed || is_long_silent(member);
+}
+
+bool Decision::is_long_silent(int member) const {
+  return now_ - observed_.members.at(member).at > options_.absent_s();
 }
 
 Arrivals Decision::arrivals() const {
@@ -89,26 +97,38 @@ void Decision::count(int member, Arrivals& arrivals) const {
   }
   arrivals.rows += share_of(opening, member)->rows.count;
   arrivals.seconds.push_back(last);
-  arrivals.deadline.reset();
+  arrivals.deadlines.reset();
 }
 
 bool Decision::can_close(Arrivals& arrivals) const {
   if (arrivals.seconds.empty()) return false;
-  bool all = true;
-  double enough = std::min(options_.quorum, kEnoughWithoutAbsent);
+  bool all = true, all_absent = true, all_silent = true;
   for (const int member : arrivals.missing) {
     if (!is_awaited(member)) continue;
     all = false;
-    if (is_absent(member)) continue;
-    enough = options_.quorum;
-    break;
+    all_silent = all_silent && is_long_silent(member);
+    all_absent = all_absent && is_absent(member);
+    if (!all_absent) break;
   }
+  if (all) return true;
+  if (!arrivals.deadlines) {
+    arrivals.deadlines = deadlines_of(options_, arrivals.seconds, observed_.round_s);
+  }
+  const auto& [slow, absent, last] = *arrivals.deadlines;
   const double open_s = now_ - observed_.front_since;
-  if (all || open_s >= options_.timeout_s) return true;
+  if (open_s >= last) return true;
   const double part = static_cast<double>(arrivals.rows) / static_cast<double>(arrivals.batch);
-  if (part < enough) return false;
-  if (!arrivals.deadline) arrivals.deadline = deadline_s(options_, arrivals.seconds);
-  return open_s >= *arrivals.deadline;
+  if (part >= options_.quorum && open_s >= slow) return true;
+  return all_absent && open_s >= absent && (all_silent || has_half(arrivals));
+}
+
+// Of the rows or of the members, whichever is reached first: of two members each is half, whoever
+// has more rows.
+bool Decision::has_half(const Arrivals& arrivals) const {
+  const auto arrived = static_cast<double>(arrivals.seconds.size());
+  const double members = arrived + static_cast<double>(arrivals.missing.size());
+  const double rows = static_cast<double>(arrivals.rows) / static_cast<double>(arrivals.batch);
+  return std::max(rows, arrived / members) >= std::min(options_.quorum, kEnoughWithoutAbsent);
 }
 
 void Decision::close() {
@@ -166,29 +186,36 @@ void Decision::record_speeds(const Opening& opening) {
 }
 
 // Whether nothing that counts has arrived from its roster, and no member that is present can still
-// send it. One that starts over can, once it has reached this round again.
+// send it. One that starts over can, once it has reached this round again; one that has just lost
+// its connection may be back in a moment.
 bool Decision::is_deserted(const Opening& opening) const {
   return std::ranges::none_of(opening.roster, [this](const Share& share) {
-    const bool may_come = !is_gone(phase(share.member)) && !was_refused(share.member);
+    const bool may_come = !is_gone(phase(share.member)) && !was_refused(share.member) &&
+                          !is_long_silent(share.member);
     return may_come || has_arrived(share.member);
   });
 }
 
+bool Decision::can_reopen() const {
+  return !state_.open.empty() && is_deserted(state_.open.front()) && !successors().empty();
+}
+
 bool Decision::lacks_members() const {
-  const bool begins =
-      state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds();
-  return begins || (!state_.open.empty() && is_deserted(state_.open.front()));
+  return state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds();
 }
 
 void Decision::open_rounds() {
+  if (!record_.closing && can_reopen()) {
+    const std::vector<int> members = successors();
+    const uint32_t epoch = state_.open.back().epoch + 1;
+    leave_out_silent();
+    for (const Opening& opening : state_.open) open(opening.round, epoch, members);
+    return;
+  }
   const bool begins = state_.next_round == 0;
   const std::vector<int> members = next_roster();
   if (members.empty() || (begins && members.size() < plan_.workers())) return;
   const uint32_t epoch = next_epoch(members);
-  if (!record_.closing && !state_.open.empty() && is_deserted(state_.open.front())) {
-    for (const Opening& opening : state_.open) open(opening.round, epoch, members);
-    return;
-  }
   uint64_t rounds = state_.open.size() - (record_.closing ? 1 : 0);
   for (uint64_t number = state_.next_round; rounds < 1 + plan_.overlap(); ++rounds, ++number) {
     if (number >= plan_.rounds()) return;
@@ -207,13 +234,26 @@ std::vector<int> Decision::next_roster() const {
   return members;
 }
 
-// It changes with the roster, and whenever a round is reopened.
+// Who trains in a round whose roster is gone.
+std::vector<int> Decision::successors() const {
+  std::vector<int> members = next_roster();
+  std::erase_if(members, [this](int member) { return is_long_silent(member); });
+  return members;
+}
+
+// The rounds after one that opens anew would wait for them as it did.
+void Decision::leave_out_silent() {
+  for (const auto& [member, seen] : observed_.members) {
+    if (phase(member) == Phase::kActive && is_long_silent(member)) set_phase(member, Phase::kLate);
+  }
+}
+
+// It changes with the roster.
 uint32_t Decision::next_epoch(const std::vector<int>& members) const {
   if (state_.next_round == 0) return 0;
   if (state_.open.empty()) return state_.epoch + 1;
   const Opening& last = state_.open.back();
-  const bool reopened = !record_.closing && is_deserted(state_.open.front());
-  return last.epoch + (reopened || !same_members(last.roster, members) ? 1 : 0);
+  return last.epoch + (same_members(last.roster, members) ? 0 : 1);
 }
 
 void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& members) {

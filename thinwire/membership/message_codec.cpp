@@ -153,6 +153,16 @@ void fields(Io& io, Audit& audit) {
 }
 
 template <typename Io>
+void fields(Io& io, Overtaken& overtaken) {
+  bytes_field(io, overtaken.later);
+}
+
+template <typename Io>
+void fields(Io& io, Waiting& waiting) {
+  text_field(io, waiting.text);
+}
+
+template <typename Io>
 void fields(Io& io, Statement& statement) {
   io.field(statement.run);
   io.field(statement.author.bytes);
@@ -192,7 +202,7 @@ bool is_from_coordinator(const Message& message) {
   return std::holds_alternative<Misconduct>(message) ||
          std::holds_alternative<AskRecords>(message) ||
          std::holds_alternative<AskSnapshot>(message) || std::holds_alternative<Refuse>(message) ||
-         std::holds_alternative<Sum>(message);
+         std::holds_alternative<Sum>(message) || std::holds_alternative<Waiting>(message);
 }
 
 int sender(const Message& message) {
@@ -215,24 +225,49 @@ int sender(const Message& message) {
 }
 
 uint64_t StatementNumbers::next() {
-  last_ = std::max(last_ + 1, static_cast<uint64_t>(unix_seconds() * 1e6));
+  last_ = following();
   return last_;
 }
 
-bool ReplayWindow::is_new(const PublicKey& author, uint64_t number) {
-  const auto [entry, first] = authors_.try_emplace(author, Received{number, 1});
-  if (first) return true;
+uint64_t StatementNumbers::following() const {
+  return std::max(last_ + 1, static_cast<uint64_t>(unix_seconds() * 1e6));
+}
+
+bool StatementNumbers::go_on_from(uint64_t number) {
+  const bool is_news = number >= following();
+  last_ = std::max(last_, number);
+  return is_news;
+}
+
+bool ReplayWindow::is_new(const PublicKey& author, uint64_t number,
+                          std::span<const uint8_t> bytes) {
+  const auto [entry, first] = authors_.try_emplace(author, Received{number, 1, {}});
   Received& received = entry->second;
-  if (number > received.newest) {
+  if (first || number > received.newest) {
     const uint64_t ahead = number - received.newest;
     received.bits = (ahead < kWidth ? received.bits << ahead : 0) | 1;
     received.newest = number;
+    if (bytes.size() <= kMaxKept) received.kept.assign(bytes.begin(), bytes.end());
     return true;
   }
   const uint64_t behind = received.newest - number;
   if (behind >= kWidth || (received.bits >> behind & 1) != 0) return false;
   received.bits |= uint64_t{1} << behind;
   return true;
+}
+
+std::optional<Overtaken> ReplayWindow::overtaken(const PublicKey& author, uint64_t number) const {
+  const auto entry = authors_.find(author);
+  if (entry == authors_.end() || entry->second.kept.empty()) return std::nullopt;
+  const uint64_t newest = entry->second.newest;
+  if (number > newest || newest - number < kClockAhead) return std::nullopt;
+  return Overtaken{entry->second.kept};
+}
+
+bool ReplayWindow::is_ahead(const PublicKey& author, double unix_time) const {
+  const auto entry = authors_.find(author);
+  return entry != authors_.end() &&
+         static_cast<double>(entry->second.newest) >= unix_time * 1e6 + double{kClockAhead};
 }
 
 }  // namespace thinwire::membership

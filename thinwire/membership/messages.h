@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -70,7 +71,7 @@ struct SnapshotReady {
 // Records that the member has, ascending without a gap, as the messages that they are in the stream
 // (record_parts.h). The parts of one record may come in several of these.
 struct Supply {
-  int member = 0;
+  int member = 0;  // or AskRecords::kStrangers
   std::vector<Bytes> messages;
 };
 // Reported by the code that checks contributions: a payload does not decode, is out of bounds, ...
@@ -85,6 +86,13 @@ struct Lacking {
   Sha256 payload;
 };
 
+// Also from coordinators: the author has dropped a statement, because it had received one of the
+// same author with a higher number before, `later`. Who made both goes on from there. A clock that
+// was ahead when the process before this one numbered its statements does that.
+struct Overtaken {
+  Bytes later;  // the whole statement, with its signature
+};
+
 // From coordinators: the author has stored the sum of what a commit lists (serve/committed_sum.h).
 // Members may take it instead of the contributions. Without bytes: it forms none, so that members
 // need not wait for it.
@@ -97,6 +105,12 @@ struct Sum {
   Sha256 payload;
   uint64_t bytes = 0;
   bool operator==(const Sum&) const = default;
+};
+
+// From coordinators: what the run waits for at present, in words; empty: for nothing unusual. Sent
+// when that changes, and at least every report_s, so that members notice when it falls silent.
+struct Waiting {
+  std::string text;
 };
 
 // --- from auditors, whom the run's owner admits; they are not members
@@ -123,6 +137,10 @@ struct PayloadRefused {
   Offer offer;
   std::string why;  // shown to users
 };
+// The run's owner no longer lets this member take part.
+struct Dismissed {
+  PublicKey key;
+};
 // The store is connected (again), and `last` is its last record. Actions are carried out on this
 // connection or not at all: nothing sent before the connection was lost may arrive after this.
 struct StoreConnected {
@@ -135,14 +153,18 @@ struct Departed {
 };
 // The store is disconnected. The coordinator requests nothing until it is connected again.
 struct StoreDisconnected {};
+// The member has said that it needs what the store has lost (Lacking).
+struct Lacks {
+  int member = 0;
+};
 // The next record of the stream.
 struct RecordRead {
   Bytes record;
 };
 
 using Input = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
-                           Misconduct, Acknowledged, PayloadRefused, StoreConnected, Departed,
-                           StoreDisconnected, RecordRead>;
+                           Misconduct, Dismissed, Acknowledged, PayloadRefused, StoreConnected,
+                           Departed, StoreDisconnected, Lacks, RecordRead>;
 
 // --- actions
 
@@ -160,6 +182,9 @@ struct AskStored {
 struct Reread {};
 // The member has records that the store lost: ask it to supply those from `first` on.
 struct AskRecords {
+  // Instead of an id: whoever has asked to take part with a replica that the ledger does not have,
+  // and is not known there.
+  static constexpr int kStrangers = std::numeric_limits<int32_t>::max();
   int member = 0;
   uint64_t first = 0;
 };
@@ -173,6 +198,16 @@ struct Refuse {
   std::string why;
 };
 
-using Action = std::variant<Append, AskStored, Reread, AskRecords, AskSnapshot, Refuse>;
+// Tell the users.
+struct Notice {
+  std::string text;
+};
+// The run cannot go on soundly: stop, and tell the users why.
+struct Halt {
+  std::string why;
+};
+
+using Action =
+    std::variant<Append, AskStored, Reread, AskRecords, AskSnapshot, Refuse, Notice, Halt>;
 
 }  // namespace thinwire::membership

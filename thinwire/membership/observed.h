@@ -14,7 +14,10 @@ namespace thinwire::membership {
 
 // Times are seconds of the caller's clock.
 struct Seen {
-  double at = 0;                     // when the member's last message arrived
+  // When the member's last message arrived, or since when one could: since this coordinator or the
+  // store's connection is there.
+  double at = 0;
+  bool heard = false;                // a message since the last record of its phase
   bool reported = false;             // its position, since the store was last connected
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
@@ -23,6 +26,7 @@ struct Seen {
   bool join_requested = false;        // a JoinRequest since the last decision about it
   bool behind = false;                // likewise, with a replica from before the last closing
   bool leaves = false;                // a LeaveNotice since its last JoinRequest
+  bool dismissed = false;             // it may no longer take part
   std::vector<OffenceKind> offences;  // not recorded yet
   std::optional<SnapshotReady> snapshot;
 };
@@ -34,11 +38,20 @@ struct Arrival {
   bool refused = false;  // it must not count (PayloadRefused)
 };
 
+// Of a member that needs what the store has lost.
+struct Lack {
+  double since = 0;  // when it first said so, at the position where it still is
+  double heard = 0;
+  std::optional<Position> position;
+  bool lasts = false;  // nobody has stored that again: only a newer snapshot helps
+};
+
 struct Observed {
   std::map<int, Seen> members;
   std::map<PublicKey, JoinRequest> newcomers;
   std::map<Overdue, Arrival> offers;
   std::map<Overdue, Offer> early;  // for rounds that may open with the next record
+  std::map<int, Lack> lacks;       // by member
   double front_since = 0;          // when the oldest open round became the oldest
   double round_s = 0;              // how long the last round took; 0: not known
 };

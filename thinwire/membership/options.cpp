@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/median.h"
 
 namespace thinwire::membership {
 namespace {
+
+// Of a typical round: with a quorum, members that are slower than the median by less are waited for
+// however close together the others are.
+constexpr double kStepShare = 0.25;
 
 void require(bool holds, std::string_view field, std::string_view right, double value) {
   if (!holds) throw UsageError(fmt::format("{} must be {}, got {}", field, right, value));
@@ -33,11 +38,19 @@ Options options_of(const config::SyncSection& sync) {
   return options;
 }
 
-double deadline_s(const Options& options, std::vector<double> arrivals) {
+// With overlap, contributions may arrive before their round becomes the oldest: then only the last
+// round shows how long one takes.
+Deadlines deadlines_of(const Options& options, std::vector<double> arrivals, double round_s) {
   const double middle = median_of(arrivals);
   for (double& arrival : arrivals) arrival = std::abs(arrival - middle);
-  const double grace = std::max(options.spread * median_of(arrivals), options.min_grace_s());
-  return std::min(middle + grace, options.timeout_s);
+  const double spread = options.spread * median_of(std::move(arrivals));
+  const double typical = std::max({middle, round_s, 0.0});
+  const double last = typical + options.timeout_s;
+  const double patience =
+      round_s > 0 ? std::min(options.return_s(), kStepShare * typical) : options.return_s();
+  return {.slow = std::min(middle + std::max(spread, patience), last),
+          .absent = std::min(middle + std::max(spread, options.return_s()), last),
+          .last = last};
 }
 
 }  // namespace thinwire::membership

@@ -17,7 +17,7 @@
 #include "thinwire/base/round.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
-#include "thinwire/method/step_rates.h"
+#include "thinwire/method/operations.h"
 
 namespace thinwire::membership {
 
@@ -28,7 +28,7 @@ enum class Phase : uint8_t {
   kLate,        // missed its last round; has no rows until it has caught up
   kLeft,        // left cleanly; may return
   kLost,        // was silent for too long; may return
-  kExcluded,    // committed too many offences; may not return
+  kExcluded,    // committed too many offences, or its key was revoked; may not return
 };
 inline constexpr std::array<std::string_view, 7> kPhaseNames = {
     "waiting", "catching up", "active", "late", "left", "lost", "excluded"};

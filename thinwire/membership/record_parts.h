@@ -18,7 +18,7 @@ namespace thinwire::membership {
 // member can also give it back in a statement.
 inline constexpr size_t kMaxRecordMessage = 255 << 10;
 // Of a record: parts of a longer one are not taken. That is room for 16,000 members that exchange 8
-// fragments at once and may be late with each (room.h).
+// fragments at once and may be late with each (run_plan.h).
 inline constexpr size_t kMaxRecordBytes = 16 << 20;
 
 // In the order in which they are appended. Throws Error for more than kMaxRecordBytes.

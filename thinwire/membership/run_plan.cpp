@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/step_rates.h"
 
 namespace thinwire::membership {
 namespace {
@@ -130,6 +130,75 @@ std::optional<RecipePlan::OperationName> RecipePlan::operation_of(uint64_t round
 uint64_t RecipePlan::settled_rounds(uint64_t completed) const {
   const auto found = std::ranges::upper_bound(rounds_, completed, {}, &Planned::settled);
   return static_cast<uint64_t>(found - rounds_.begin());
+}
+
+namespace {
+
+// Payloads of the rounds that were closed after record `sequence`.
+uint64_t bytes_behind(const State& state, uint64_t sequence) {
+  uint64_t bytes = 0;
+  for (auto at = state.closed_bytes.upper_bound(sequence); at != state.closed_bytes.end(); ++at) {
+    bytes += at->second;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CatchUp plan_catch_up(const State& state, const Position* position) {
+  const auto& [sequence, snapshot] = *state.snapshots.rbegin();
+  const CatchUp from_snapshot{sequence, snapshot.bytes + bytes_behind(state, sequence)};
+  if (position == nullptr || position->sequence < state.replayable_from()) return from_snapshot;
+  const CatchUp replay{std::nullopt, bytes_behind(state, position->sequence)};
+  return replay.bytes <= from_snapshot.bytes ? replay : from_snapshot;
+}
+
+bool helps_with(const State& state, int member, const Lack& lack) {
+  const uint64_t newest = state.snapshots.rbegin()->first;
+  const uint64_t assigned = state.members[static_cast<size_t>(member)].snapshot.value_or(0);
+  return newest > assigned && (!lack.position || newest > lack.position->sequence);
+}
+
+std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s) {
+  if (down_bytes_s <= 0 || round_s <= 0 || state.closed_bytes.empty()) return "";
+  const auto round_bytes = static_cast<double>(state.closed_bytes.rbegin()->second);
+  const double run_bytes_s = round_bytes / round_s;
+  if (down_bytes_s > run_bytes_s) return "";
+  return fmt::format(
+      "its link receives {} a second, but the run produces {} a second ({} a round of {}), so it "
+      "would never catch up on {}",
+      format_bytes(down_bytes_s), format_bytes(run_bytes_s), format_bytes(round_bytes),
+      format_seconds(round_s), format_bytes(static_cast<double>(plan.bytes)));
+}
+
+namespace {
+
+// As encoded (docs/formats.md, "Ledger records"); a change has its kind in front.
+constexpr uint64_t kContribution = 4 + 8 + 32 + 8 + 8;
+constexpr uint64_t kShare = 4 + 8 + 8 + 8;
+constexpr uint64_t kPhaseChange = 1 + 4 + 1 + 1 + 8;
+constexpr uint64_t kSpeed = 1 + 4 + 4;
+constexpr uint64_t kAdmission = 1 + 4 + 32 + kPhaseChange;
+constexpr uint64_t kStepRates = 4 + 4;
+constexpr uint64_t kOperation = 4 + 8 + 32;  // in an opening, and its commit without contributions
+constexpr uint64_t kRest = 8 << 10;          // returns, snapshots, digests, offences, and the frame
+
+}  // namespace
+
+// All fragments are exchanged after the last round; in between there is no larger one than the
+// first.
+uint64_t room_for_members(const RunPlan& plan, const Options& options) {
+  const Opening first = plan.round(0), last = plan.round(plan.rounds() - 1);
+  const uint64_t operations = std::max(first.operations.size(), last.operations.size());
+  const uint64_t steps = std::max(first.steps.size(), last.steps.size());
+  const uint64_t openings = 1 + plan.overlap();
+  const uint64_t contributions = operations * (options.late_counts ? 2 : 1);
+  uint64_t each = kContribution * contributions + kShare * openings + kPhaseChange;
+  if (options.shares == config::RowShares::kSpeed) each += kSpeed;
+  const uint64_t rest = kRest + kAdmittedAtOnce * kAdmission +
+                        openings * (steps * kStepRates + operations * kOperation);
+  if (options.max_record_bytes <= rest + each) return 1;
+  return (options.max_record_bytes - rest) / each;
 }
 
 }  // namespace thinwire::membership

@@ -3,20 +3,25 @@
 //
 // A round of the ledger ends where operations open, and contains all that open there. A method
 // whose fragments are exchanged one after another therefore has several rounds of the ledger in
-// each round of its own (schedule/rounds.h), whose number the steps of all of them carry.
+// each round of its own (schedule/schedule.h), whose number the steps of all of them carry.
 #pragma once
 
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/membership/observed.h"
+#include "thinwire/membership/options.h"
 #include "thinwire/membership/record.h"
-#include "thinwire/schedule/rounds.h"
+#include "thinwire/membership/state.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::membership {
 
@@ -90,5 +95,34 @@ class RecipePlan final : public RunPlan {
   std::vector<Planned> rounds_;
   std::vector<Name> names_;  // sorted
 };
+
+// How a member catches up with the run: by replaying the rounds it missed, or from a snapshot and
+// the rounds since. Pure functions.
+struct CatchUp {
+  std::optional<uint64_t> snapshot;  // none: replay from the member's position
+  uint64_t bytes = 0;                // to receive
+};
+
+// Chooses the one with fewer bytes to receive; replay if they are equal. `position` is how far the
+// member has got, or null if it has nothing; pass null too if it is not on the ledger's chain.
+CatchUp plan_catch_up(const State& state, const Position* position);
+
+// Whether the newest snapshot is of use to a member that lacks what it would need to go on from
+// where it is, or from the snapshot that it was assigned.
+bool helps_with(const State& state, int member, const Lack& lack);
+
+// Why a link that receives `down_bytes_s` bytes a second (0: not known) cannot catch up with a run
+// whose rounds take `round_s` seconds (0: not known). Empty if it can, or if that is not known.
+std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s);
+
+// How many members a run has room for: its records list every one of them, and are limited
+// (record_parts.h). A pure function.
+
+// Admissions in one record; others follow in the next.
+inline constexpr uint64_t kAdmittedAtOnce = 256;
+
+// The members of a roster whose closings and openings fit into a record of
+// options.max_record_bytes, whichever round it is; at least 1.
+uint64_t room_for_members(const RunPlan& plan, const Options& options);
 
 }  // namespace thinwire::membership

@@ -1,10 +1,8 @@
 #include "thinwire/method/allreduce.h"
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/aggregate.h"
-#include "thinwire/method/basis_sums.h"
 #include "thinwire/method/gradient_sums.h"
-#include "thinwire/method/memory/updates.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
 
 namespace thinwire::method {

@@ -1,13 +1,12 @@
-#include "thinwire/method/basis_sums.h"
-
 #include <algorithm>
 #include <array>
 
 #include "thinwire/method/allreduce.h"
-#include "thinwire/method/memory/updates.h"
-#include "thinwire/method/optimizers/galore.h"
+#include "thinwire/method/gradient_sums.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/low_rank.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

@@ -11,10 +11,10 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/aggregate.h"
+#include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
-#include "thinwire/schedule/fragments.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::method {
 namespace {

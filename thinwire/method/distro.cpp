@@ -13,9 +13,8 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/adamw.h"
-#include "thinwire/method/optimizers/galore.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

@@ -6,26 +6,22 @@
 #include <span>
 #include <string_view>
 
+#include "thinwire/base/payload_format.h"
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/base/value_format.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::method {
 
-enum class DistroAggregate : uint8_t { kMeanOfSenders, kMeanOfAll };
 enum class DistroUpdate : uint8_t { kSign, kAdamW, kSgd, kMuon };
 enum class DistroTransform : uint8_t { kDct, kNone };
 enum class DistroClient : uint8_t { kStateful, kStateless };
 
-inline constexpr std::string_view kDistroAggregateNames[] = {"mean_of_senders", "mean_of_all"};
 inline constexpr std::string_view kDistroUpdateNames[] = {"sign", "adamw", "sgd", "muon"};
 inline constexpr std::string_view kDistroTransformNames[] = {"dct", "none"};
 inline constexpr std::string_view kDistroClientNames[] = {"stateful", "stateless"};
 
-using Names = std::span<const std::string_view>;
-constexpr Names names_of(DistroAggregate) { return kDistroAggregateNames; }
 constexpr Names names_of(DistroUpdate) { return kDistroUpdateNames; }
 constexpr Names names_of(DistroTransform) { return kDistroTransformNames; }
 constexpr Names names_of(DistroClient) { return kDistroClientNames; }
@@ -37,7 +33,7 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   double decay = 0.999;
   ValueFormat values = ValueFormat::kOneBit;
   bool feedback = false;
-  DistroAggregate aggregate = DistroAggregate::kMeanOfSenders;
+  SlotMean aggregate = SlotMean::kOfSenders;
   DistroUpdate update = DistroUpdate::kSign;
   double muon_momentum = 0.9;
   double muon_scale = 0.2;

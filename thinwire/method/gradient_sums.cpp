@@ -5,13 +5,14 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/method/aggregate.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/basis_sums.h"
+#include "thinwire/method/distro.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/memory/updates.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/registry.h"
 
 namespace thinwire::method {
 namespace {
@@ -141,6 +142,27 @@ StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> t
   }
   for (StepPart& part : parts.all) part.bytes /= all;
   return parts;
+}
+
+bool gathers_sums(const Method& method, const config::Recipe& recipe) {
+  return recipe.sync.aggregation().robust() && method.name == recipe.sync.method;
+}
+
+Collective collective_of_sums(const Method& method, const config::Recipe& recipe) {
+  return gathers_sums(method, recipe) ? Collective::kGather : Collective::kReduce;
+}
+
+Piece sum_traffic(bool gathered, double bytes, int members) {
+  if (members == 1) return {.round_trips = 0};
+  if (gathered) return {bytes * members, bytes * members * (members - 1), 1};
+  const double all = 2 * bytes * (members - 1);
+  return {all, all, 2};
+}
+
+double sum_memory(bool gathered, double elements, WireType wire, int64_t members) {
+  if (!gathered) return sizeof(float) * elements;
+  return static_cast<double>(wire_bytes(wire, static_cast<uint64_t>(elements))) *
+         static_cast<double>(members);
 }
 
 }  // namespace thinwire::method

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "thinwire/config/sync_section.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/method/method.h"
 
 namespace thinwire::method {

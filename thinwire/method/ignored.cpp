@@ -1,4 +1,3 @@
-#include "thinwire/method/ignored.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +8,8 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/distro.h"
-#include "thinwire/method/optimizers/adamw.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {
@@ -175,7 +174,7 @@ std::vector<std::string> ignored_fields(const config::Recipe& recipe) {
   for (const config::FieldChange& change : config::field_changes(defaults, recipe)) {
     const auto rule = std::ranges::find_if(
         rules, [&](const Rule& candidate) { return covers(candidate, change.field); });
-    if (rule == rules.end()) continue;
+    if (rule == rules.end() || !recipe.given.contains(change.field)) continue;
     sentences.push_back(
         fmt::format("{} = {} is ignored: {}", change.field, change.now, rule->reason));
   }

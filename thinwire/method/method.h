@@ -12,7 +12,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/optimizers/optimizer.h"
-#include "thinwire/schedule/rounds.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::method {
 

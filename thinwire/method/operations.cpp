@@ -3,10 +3,13 @@
 #include <cmath>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::method {
+
 namespace {
 
 constexpr uint64_t kSpeedBytes = 4;  // fp32
@@ -71,6 +74,16 @@ std::vector<Operation> operations_after(const config::Recipe& recipe,
         {.round = name, .fragment = kLossesFragment, .bytes = kLossBytes, .due = completed});
   }
   return all;
+}
+
+StepRates step_rates(const config::Recipe& recipe, const schedule::Rounds& rounds, int64_t step) {
+  const auto rate = [&](int64_t at) {
+    return schedule::learning_rate(recipe.schedule, recipe.optim.lr, rounds.steps, at) *
+           rewarm_factor(recipe, at);
+  };
+  double sum = 0;
+  for (int64_t at = rounds.first_step(step); at <= step; ++at) sum += rate(at);
+  return {static_cast<float>(rate(step)), static_cast<float>(sum)};
 }
 
 }  // namespace thinwire::method

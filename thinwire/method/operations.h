@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::config {
 struct Recipe;
@@ -22,7 +24,7 @@ enum class RunKind : uint8_t { kJob, kHosted };
 enum class Collective : uint8_t { kGather, kReduce };  // all_gather, all_reduce
 
 // Who takes part in an operation: all members of the run, the members of each cluster among
-// themselves, or the first members of the clusters (method/clusters.h).
+// themselves, or the first members of the clusters (method/within.h).
 enum class Group : uint8_t { kAll, kCluster, kLeaders };
 
 // Fragment numbers of operations that are not the method's; the method's own count from 0.
@@ -49,5 +51,17 @@ struct Operation {
 std::vector<Operation> operations_after(const config::Recipe& recipe,
                                         std::span<const TensorSpec> tensors, int64_t step,
                                         RunKind kind = RunKind::kJob);
+
+// The learning rates of a run's steps, determined by its recipe and its adapter: a pure function,
+// shared by all code that opens rounds (train/round_source.h, membership/run_plan.h).
+
+// The learning rate of a training step, and the sum of its round's learning rates so far, including
+// this step's, summed in double in the order of the steps. Their exact bits count (base/round.h).
+struct StepRates {
+  float learning_rate = 0;
+  float round_rate = 0;
+  bool operator==(const StepRates&) const = default;
+};
+StepRates step_rates(const config::Recipe& recipe, const schedule::Rounds& rounds, int64_t step);
 
 }  // namespace thinwire::method

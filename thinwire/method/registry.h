@@ -1,16 +1,22 @@
-// The table of synchronisation methods. A new method adds a line in registry.cpp.
+// The table of synchronisation methods. A new method adds a line in registry.cpp; one outside this
+// tree calls add_method, and sync::add_algorithm for its record.
 #pragma once
 
 #include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "thinwire/config/recipe.h"
 #include "thinwire/method/method.h"
 
 namespace thinwire::method {
 
 std::span<const Method* const> all_methods();
+// Adds a method, which must outlive all use of the table: before any recipe is read, while no other
+// thread uses the table. Throws UsageError if there is a method of that name.
+void add_method(const Method& method);
 
 // Throws UsageError listing the known names.
 const Method& find_method(std::string_view name);
@@ -30,5 +36,17 @@ config::Recipe load_recipe(const std::filesystem::path& path,
 // Runs the checks that the chosen architecture, method, optimizer and adapter bring. Throws
 // UsageError.
 void check_choices(const config::Recipe& recipe);
+
+// Explanations of recipe fields, including every method's, optimizer's and architecture's.
+
+// config::explain_recipe with the sections and sentences of all methods, optimizers and
+// architectures.
+std::string explain_recipe(std::string_view what);
+
+// Recipe fields that were set although other fields make them meaningless.
+
+// One sentence for each: "distro.k = 64 is ignored: sync.method is allreduce". Fields at their
+// defaults count as not set, and so do those that were derived from others.
+std::vector<std::string> ignored_fields(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

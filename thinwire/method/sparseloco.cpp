@@ -5,12 +5,12 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/value_format.h"
+#include "thinwire/base/payload_format.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/distro.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/within.h"
-#include "thinwire/schedule/fragments.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::method {
 namespace {
@@ -100,6 +100,9 @@ void SparseLocoOptions::describe(config::Fields& fields) {
   fields.integer("k", k, "values", 1, kMaxSlots,
                  "Values sent of each full chunk; shorter chunks send their share.");
   fields.number("decay", decay, "", 0, 1, "Decay of what was not sent, per outer step.");
+  fields.choice("aggregate", aggregate,
+                "Whether what the workers sent of a value is averaged over those that sent it or "
+                "over all.");
   fields.choice("outer", outer,
                 {OuterOptimizer::kSgd, OuterOptimizer::kNesterov, OuterOptimizer::kMomentum},
                 "Optimizer that steps along the workers' mean pseudo-gradient.");

@@ -1,6 +1,6 @@
 // Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo in which workers send the
 // largest few per cent of their pseudo-gradients' values, in two bits each, and keep the rest for
-// later (error feedback). The code is in sync/sparseloco.h, the equations in
+// later (error feedback). The code is in sync/methods.h, the equations in
 // docs/methods/sparseloco.md.
 #pragma once
 
@@ -21,6 +21,7 @@ struct SparseLocoOptions final : config::SectionOf<SparseLocoOptions> {
   int64_t chunk = 4096;
   int64_t k = 64;
   double decay = 0.95;
+  SlotMean aggregate = SlotMean::kOfSenders;
   OuterOptimizer outer = OuterOptimizer::kSgd;  // not kAverage
   double outer_lr = 1;
   double outer_momentum = 0.9;  // mu

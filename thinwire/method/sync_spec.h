@@ -6,7 +6,7 @@
 
 #include "thinwire/base/aggregate.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/config/update_choices.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/optimizers/optimizer.h"

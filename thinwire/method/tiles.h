@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
@@ -12,6 +13,13 @@
 namespace thinwire::method {
 
 inline constexpr int64_t kMaxChunk = kMaxTileSide;
+
+// By what the sum of the members' values of a slot is divided: by the weight of those that sent the
+// slot, or of all.
+enum class SlotMean : uint8_t { kOfSenders, kOfAll };
+inline constexpr std::string_view kSlotMeanNames[] = {"mean_of_senders", "mean_of_all"};
+using Names = std::span<const std::string_view>;
+constexpr Names names_of(SlotMean) { return kSlotMeanNames; }
 
 // One tensor seen as a matrix rows x columns (a vector is one row; all but the last dimension count
 // as rows) and cut into tiles of tile_rows x tile_columns, row-major over the grid.

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/memory/updates.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

@@ -7,11 +7,29 @@
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/clusters.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/operations.h"
 
 namespace thinwire::method {
+
+// How the workers of a run form clusters: the members of a cluster share a fast network and train
+// as one; the clusters are joined by a thin wire (recipe fields sync.within and sync.clusters).
+
+// Clusters of consecutive members, divided as evenly as possible.
+struct Clusters {
+  int members = 1;
+  int count = 1;
+
+  int first(int cluster) const {
+    return static_cast<int>(int64_t{members} * cluster / count);  // also its leader
+  }
+  int size(int cluster) const { return first(cluster + 1) - first(cluster); }
+  int of(int member) const {
+    int cluster = 0;
+    while (first(cluster + 1) <= member) ++cluster;
+    return cluster;
+  }
+};
 
 // If the recipe has no clusters, every member is a cluster of its own.
 Clusters clusters_of(const config::SyncSection& sync, int members);

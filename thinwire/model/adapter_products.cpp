@@ -1,7 +1,6 @@
-#include "thinwire/model/adapter_products.h"
-
 #include <type_traits>
 
+#include "thinwire/model/cpu_ops.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
 

@@ -1,6 +1,6 @@
 // The operations of CpuOps around a branch of a block: biases, norms of columns, the addition to
 // the residual stream, and keeping the latter as an operand.
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/model/cpu_ops.h"
 
 namespace thinwire::model {

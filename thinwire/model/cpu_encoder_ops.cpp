@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/model/cpu_ops.h"
 
 namespace thinwire::model {

@@ -1,5 +1,5 @@
 // The last product and its cross entropy on the CPU.
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/tensor/products/gemm.h"
 

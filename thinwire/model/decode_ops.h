@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
-#include "thinwire/base/helper_threads.h"
 #include "thinwire/base/memory.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decoder.h"
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/batch.h"
@@ -37,6 +38,11 @@ void Decoder::prefill_each(std::span<const int32_t> tokens,
       take(logits_);
     }
   });
+}
+
+void Decoder::rewind(int64_t position) {
+  assert(position >= 0 && position <= position_);
+  position_ = position;
 }
 
 void Decoder::append(std::span<const int32_t> tokens,

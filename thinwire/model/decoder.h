@@ -45,7 +45,9 @@ class Decoder {
 
   int64_t position() const { return position_; }  // tokens seen
   int64_t context() const { return context_; }
-  void reset() { position_ = 0; }  // forgets the sequence
+  void reset() { rewind(0); }  // forgets the sequence
+  // Forgets all tokens from this position on, which is at most position().
+  void rewind(int64_t position);
 
  private:
   // Appends tokens a chunk at a time; after each calls done(number of its tokens).

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/method/memory/slabs.h"
+#include "thinwire/method/memory/memory.h"
 
 namespace thinwire::model {
 namespace {

@@ -1,4 +1,4 @@
-#include "thinwire/model/llama.h"
+#include "thinwire/method/architectures/llama.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/method/architectures/llama.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/tensor/kernels/attention.h"
 

@@ -7,13 +7,21 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures/architectures.h"
+#include "thinwire/model/torch_ops.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 
 Placement parse_device(std::string_view text, int worker) {
   if (text == "cpu") return {};
-  if (text == "torch_cpu") return tensor::DevicePlace{};
+  if (text == "torch_cpu") {
+    if (!has_torch_ops()) {
+      throw UsageError(
+          "[train] device = torch_cpu, but this program was built without LibTorch (docs/gpu.md "
+          "says how it is built with it); choose cpu");
+    }
+    return tensor::DevicePlace{};
+  }
   const int count = tensor::cuda_device_count();
   if (text == "auto" && count == 0) return {};
   if (text != "cuda" && text != "auto") {

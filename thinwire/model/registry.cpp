@@ -5,15 +5,14 @@
 #include <algorithm>
 #include <array>
 
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/half.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decode_ops.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/graph_model.h"
-#include "thinwire/model/llama.h"
-#include "thinwire/model/roberta.h"
 #include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {

@@ -1,4 +1,4 @@
-#include "thinwire/model/roberta.h"
+#include "thinwire/method/architectures/roberta.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/method/architectures/roberta.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/tensor/kernels/attention.h"
 

@@ -2,7 +2,7 @@
 #include <ATen/ops/mm.h>
 
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/model/torch_adapters.h"
+#include "thinwire/model/torch_parts.h"
 
 namespace thinwire::model {
 namespace {

@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
-#include "thinwire/model/torch_attention.h"
+#include "thinwire/base/half.h"
+#include "thinwire/model/torch_parts.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {

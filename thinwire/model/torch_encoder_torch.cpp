@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "thinwire/model/torch_encoder.h"
+#include "thinwire/model/torch_parts.h"
 
 namespace thinwire::model {
 

@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-#include "thinwire/base/bf16.h"
-#include "thinwire/model/torch_gradients.h"
+#include "thinwire/base/half.h"
+#include "thinwire/model/torch_parts.h"
 #include "thinwire/model/weights.h"
 
 namespace thinwire::model {

@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "thinwire/base/bf16.h"
-#include "thinwire/model/torch_head.h"
+#include "thinwire/base/half.h"
+#include "thinwire/model/torch_parts.h"
 #include "thinwire/model/weights.h"
 #include "thinwire/tensor/kernels/launch.h"
 

@@ -19,6 +19,9 @@ namespace thinwire::model {
 // Rows of logits that exist at one time.
 inline constexpr int64_t kHeadChunk = 2048;
 
+// Whether this program was built with LibTorch.
+bool has_torch_ops();
+
 // Needs parts.placement. Throws Error without LibTorch and when the device lacks memory.
 std::unique_ptr<Ops> make_torch_ops(const ModelParts& parts, int64_t head_chunk = kHeadChunk);
 

@@ -4,6 +4,8 @@
 
 namespace thinwire::model {
 
+bool has_torch_ops() { return false; }
+
 std::unique_ptr<Ops> make_torch_ops(const ModelParts&, int64_t) {
   throw Error("the LibTorch backend was asked for in a program built without LibTorch");
 }

@@ -15,15 +15,8 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/model/torch_adapters.h"
-#include "thinwire/model/torch_arithmetic.h"
-#include "thinwire/model/torch_attention.h"
-#include "thinwire/model/torch_encoder.h"
-#include "thinwire/model/torch_gradients.h"
-#include "thinwire/model/torch_head.h"
 #include "thinwire/model/torch_ops.h"
-#include "thinwire/model/torch_parameters.h"
-#include "thinwire/model/torch_slots.h"
+#include "thinwire/model/torch_parts.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::model {
@@ -391,6 +384,8 @@ class TorchOps final : public Ops {
 };
 
 }  // namespace
+
+bool has_torch_ops() { return true; }
 
 std::unique_ptr<Ops> make_torch_ops(const ModelParts& parts, int64_t head_chunk) {
   if (parts.precision == Precision::kBf16) {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "thinwire/model/torch_parameters.h"
+#include "thinwire/model/torch_parts.h"
 #include "thinwire/model/weights.h"
 
 namespace thinwire::model {

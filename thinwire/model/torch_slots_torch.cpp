@@ -1,10 +1,11 @@
+#include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 
+#include <cstdlib>
 #include <vector>
 
-#include "thinwire/model/torch_parameters.h"
-#include "thinwire/model/torch_slots.h"
+#include "thinwire/model/torch_parts.h"
 
 namespace thinwire::model {
 
@@ -60,6 +61,14 @@ size_t TorchSlots::bytes() const {
     if (values.tensor.defined()) sum += values.tensor.nbytes();
   }
   return sum;
+}
+
+void choose_torch_arithmetic() {
+  // cuBLAS reads it when it is first used. NOLINTNEXTLINE(concurrency-mt-unsafe)
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", 0);
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
 }
 
 }  // namespace thinwire::model

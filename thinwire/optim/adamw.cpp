@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/tensor/kernels/launch.h"
 
 namespace thinwire::optim {
@@ -38,17 +38,24 @@ double power(double base, uint64_t exponent) {
   return result;
 }
 
+// 1 - beta^t of both means.
+struct Corrections {
+  double mean, squares;
+};
+Corrections corrections(const method::AdamwOptions& adamw, const OptimizerStep& step) {
+  return {1 - power(adamw.beta1, step.number + 1), 1 - power(adamw.beta2, step.number + 1)};
+}
+
 Rule rule_of(const method::OptimizerOptions& options, bool decays, const OptimizerStep& step) {
   const auto& adamw = options.section<method::AdamwOptions>("adamw");
   const float lr = step.learning_rate;
-  const double correction1 = 1 - power(adamw.beta1, step.number + 1);
-  const double correction2 = 1 - power(adamw.beta2, step.number + 1);
+  const Corrections correction = corrections(adamw, step);
   return {.beta1 = static_cast<float>(adamw.beta1),
           .keep1 = static_cast<float>(1 - adamw.beta1),
           .beta2 = static_cast<float>(adamw.beta2),
           .keep2 = static_cast<float>(1 - adamw.beta2),
-          .step_size = static_cast<float>(lr / correction1),
-          .root2 = static_cast<float>(std::sqrt(correction2)),
+          .step_size = static_cast<float>(lr / correction.mean),
+          .root2 = static_cast<float>(std::sqrt(correction.squares)),
           .eps = static_cast<float>(adamw.eps),
           .shrink = decays ? static_cast<float>(1 - lr * options.weight_decay) : 1.0f,
           .grad_scale = step.gradient_scale};
@@ -105,6 +112,11 @@ void adamw_direction(const method::OptimizerOptions& options, const OptimizerSte
     m_part.keep(step.number);
     v_part.keep(step.number);
   });
+}
+
+double bias_correction(const method::OptimizerOptions& options, const OptimizerStep& step) {
+  const Corrections correction = corrections(options.section<method::AdamwOptions>("adamw"), step);
+  return std::sqrt(correction.squares) / correction.mean;
 }
 
 std::unique_ptr<Optimizer> make_adamw(const method::OptimizerOptions& options,

@@ -1,5 +1,5 @@
 // AdamW's arithmetic (Loshchilov & Hutter 2019, arXiv 1711.05101, algorithm 2); its facts are in
-// method/optimizers/adamw.h.
+// method/optimizers/sections.h.
 #pragma once
 
 #include <memory>
@@ -27,5 +27,8 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,
                      std::span<float> values, const StateValues& m, const StateValues& v,
                      ThreadPool& threads);
+
+// What the bias corrections multiply such a direction by: sqrt(1 - beta2^t) / (1 - beta1^t).
+double bias_correction(const method::OptimizerOptions& options, const OptimizerStep& step);
 
 }  // namespace thinwire::optim

@@ -1,15 +1,14 @@
-#include "thinwire/optim/apollo.h"
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/optimizers/apollo.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/low_rank.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {
@@ -76,7 +75,8 @@ class Apollo final : public LowRankOptimizer {
     };
     const int64_t count = shape.rows * shape.columns;
     const double norm = global_norm(count, direction, threads);
-    const float limit = limit_growth(norm, apollo_.growth, piece(tensor.tensor, 3)[0]);
+    const float limit = limit_growth(norm / bias_correction(options(), step), apollo_.growth,
+                                     piece(tensor.tensor, 3)[0]);
     move(tensor, step, apollo_.scale * limit, {0, count}, direction, threads);
   }
 

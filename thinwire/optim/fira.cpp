@@ -1,13 +1,12 @@
-#include "thinwire/optim/fira.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/optimizers/fira.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/low_rank.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {
@@ -18,10 +17,10 @@ using method::LowRankShape;
 constexpr float kAboveZero = 1e-8f;
 constexpr int64_t kGrain = 1024;
 
-// inside = factor * gradient - inside
+// inside = factor * gradient - scale * inside
 THINWIRE_CLONES void subtract_from(const float* __restrict gradient, float* __restrict inside,
-                                   int64_t count, float factor) {
-  for (int64_t i = 0; i < count; ++i) inside[i] = factor * gradient[i] - inside[i];
+                                   int64_t count, float factor, float scale) {
+  for (int64_t i = 0; i < count; ++i) inside[i] = factor * gradient[i] - scale * inside[i];
 }
 
 class Fira final : public LowRankOptimizer {
@@ -42,11 +41,12 @@ class Fira final : public LowRankOptimizer {
     const std::vector<float> now = norms(shape, threads);
     for (size_t i = 0; i < scales.size(); ++i) scales[i] = now[i] / (scales[i] + kAboveZero);
     scale_channels(full(shape), shape.columns, channel(shape), scales, threads);
-    const double norm = global_norm(full(shape), threads);
+    const double norm = global_norm(full(shape), threads) / bias_correction(options(), step);
     const float limit = limit_growth(norm, fira_.growth, piece(tensor.tensor, 3)[0]);
+    for (float& value : core(shape)) value *= scale();
     subspace().lift(shape, bases, core(shape), full(shape), threads, limit);
     move(
-        tensor, step, fira_.scale, {0, shape.rows * shape.columns},
+        tensor, step, 1, {0, shape.rows * shape.columns},
         [&](int64_t at, int64_t, float*) { return full_.data() + at; }, threads);
   }
 
@@ -57,14 +57,16 @@ class Fira final : public LowRankOptimizer {
     return std::span(full_).first(count);
   }
 
-  // full = G - P R, of the core R.
+  float scale() const { return static_cast<float>(fira_.scale); }
+
+  // full = G - scale * P R, of the core R.
   void take_remainder(const TensorUpdate& tensor, const LowRankShape& shape, const Bases& bases,
                       const OptimizerStep& step, ThreadPool& threads) {
     subspace().lift(shape, bases, core(shape), full(shape), threads);
     float* const inside = full(shape).data();
     threads.for_ranges(shape.rows * shape.columns, kGrain, [&](int64_t begin, int64_t end, int) {
       subtract_from(tensor.gradient.data() + begin, inside + begin, end - begin,
-                    step.gradient_scale);
+                    step.gradient_scale, scale());
     });
   }
 

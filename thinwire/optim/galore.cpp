@@ -1,8 +1,7 @@
-#include "thinwire/optim/galore.h"
-
-#include "thinwire/method/optimizers/galore.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/low_rank.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

@@ -1,13 +1,12 @@
-#include "thinwire/optim/muon.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/optimizers/muon.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/newton_schulz.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

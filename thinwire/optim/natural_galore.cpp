@@ -1,9 +1,8 @@
-#include "thinwire/optim/natural_galore.h"
-
-#include "thinwire/method/optimizers/natural_galore.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/low_rank.h"
 #include "thinwire/optim/natural_gradient.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

@@ -6,9 +6,11 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/simd.h"
+#include "thinwire/tensor/kernels/launch.h"
 #include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::optim {
+
 namespace {
 
 constexpr int64_t kBandRows = kStateBlock;
@@ -176,6 +178,21 @@ double add_squares(double sum, std::span<const float> values, ThreadPool& thread
 float clip_scale(double norm, double clip) {
   if (clip <= 0) return 1;
   return static_cast<float>(std::min(1.0, clip / (norm + 1e-6)));
+}
+
+double ArenaNorm::of(const tensor::Arena& values, ThreadPool& threads) {
+  const tensor::DevicePlace* const device = values.device();
+  if (device == nullptr) return global_norm(values.all(), threads);
+  tensor::SquaresOfBlocks kernel = {values.layout().total(), values.device_values()};
+  const auto blocks = static_cast<size_t>(kernel.blocks());
+  if (!on_device_) on_device_.emplace(OnDevice{{*device, blocks * kNormLanes}, {*device, blocks}});
+  kernel.lane_sums = on_device_->lane_sums.device();
+  kernel.sums = on_device_->sums.device();
+  tensor::launch(*device, threads, kernel, kernel.rows());
+  on_device_->sums.download();
+  double sum = 0;
+  for (const double block : on_device_->sums.host()) sum += block;
+  return std::sqrt(sum);
 }
 
 }  // namespace thinwire::optim

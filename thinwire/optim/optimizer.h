@@ -7,20 +7,27 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizers/optimizer.h"
-#include "thinwire/optim/average.h"
 #include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/device_buffer.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::optim {
+
+// How an optimizer reaches the other workers that average their gradients with its own.
+
+// Replaces values that follow linearly from this worker's gradient by their mean over all workers,
+// which call it in the same order with as many values. Empty: the gradient is already the mean.
+using Average = std::function<void(std::span<float> values)>;
 
 // What is the same for all tensors of a step.
 struct OptimizerStep {
@@ -177,5 +184,21 @@ double add_squares(double sum, std::span<const float> values, ThreadPool& thread
 // The factor that brings a gradient of this norm to at most `clip` (0: never): min(1, clip / (norm
 // + 1e-6)).
 float clip_scale(double norm, double clip);
+
+// The global norm of an arena, formed where its values are.
+
+// For one arena. Keeps its working memory.
+class ArenaNorm {
+ public:
+  // global_norm() of all values, with the same bits wherever it is formed.
+  double of(const tensor::Arena& values, ThreadPool& threads);
+
+ private:
+  struct OnDevice {
+    tensor::DeviceScratch<double> lane_sums;
+    tensor::DeviceBuffer<double> sums;  // of the blocks
+  };
+  std::optional<OnDevice> on_device_;
+};
 
 }  // namespace thinwire::optim

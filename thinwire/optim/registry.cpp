@@ -4,13 +4,8 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/optim/adamw.h"
-#include "thinwire/optim/apollo.h"
-#include "thinwire/optim/fira.h"
-#include "thinwire/optim/galore.h"
-#include "thinwire/optim/muon.h"
-#include "thinwire/optim/natural_galore.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/optim/scale.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

@@ -1,13 +1,12 @@
-#include "thinwire/optim/scale.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/method/optimizers/scale.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/optim/adamw.h"
 #include "thinwire/optim/channels.h"
+#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

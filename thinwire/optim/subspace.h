@@ -9,7 +9,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizers/low_rank.h"
-#include "thinwire/optim/average.h"
+#include "thinwire/optim/optimizer.h"
 
 namespace thinwire::optim {
 

@@ -5,22 +5,95 @@
 // of the page.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/events/listener.h"
-#include "thinwire/events/pace.h"
-#include "thinwire/page/curve.h"
-#include "thinwire/page/time_line.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/events/run_log.h"
 
 namespace thinwire::page {
+
+// How members spent their time, in bounded memory, however long the run takes.
+
+// A curve of bounded size, however many points it is given.
+
+// Not thread-safe. Points are kept as means of `stride` neighbours; once kMost are full, pairs of
+// them become one and the stride doubles. So between kMost / 2 and kMost points show the whole run.
+class Curve {
+ public:
+  static constexpr size_t kMost = 600;
+
+  // Steps ascend; a value that is not finite is left out.
+  void add(int64_t step, double value);
+
+  struct Point {
+    int64_t step = 0;  // the last one of those it stands for
+    double value = 0;  // their mean
+  };
+  // The newest one may stand for fewer than `stride` points.
+  std::vector<Point> points() const;
+
+ private:
+  void halve();
+
+  std::vector<Point> full_;
+  int64_t stride_ = 1;
+  Point open_;              // value: a sum
+  int64_t open_count_ = 0;  // of points in open_
+};
+
+// What a member does. kTraining: its part of a step is not divided further (the current state of a
+// worker of `thinwire train`); never on the time line.
+enum class ActivityKind : uint8_t {
+  kComputing,
+  kSending,
+  kWaiting,
+  kCatchingUp,
+  kLost,
+  kLeft,
+  kTraining,
+};
+inline constexpr std::array<std::string_view, 7> kActivityNames = {
+    "computing", "sending", "waiting", "catching up", "lost", "left", "training"};
+constexpr std::span<const std::string_view> names_of(ActivityKind) { return kActivityNames; }
+inline constexpr size_t kTimedActivities = 5;  // those before kLeft are on the time line
+
+// Not thread-safe. Times are seconds of one clock. Time is divided into buckets of equal width;
+// each holds the seconds that a member spent doing what. Once kMost are full, the width doubles.
+class TimeLines {
+ public:
+  static constexpr size_t kMost = 240;
+  using Bucket = std::array<float, kTimedActivities>;  // seconds, by Doing
+
+  explicit TimeLines(double start) : start_(start) {}
+
+  // Time before the start is ignored, and so are kLeft and kTraining.
+  void spend(size_t member, ActivityKind activity, double from, double to);
+
+  double start() const { return start_; }
+  double bucket_s() const { return bucket_s_; }
+  // Empty for a member without any time recorded. Empty buckets at the end may be missing.
+  std::span<const Bucket> of(size_t member) const;
+
+ private:
+  void reach(double time);
+  void put(std::vector<Bucket>& line, ActivityKind activity, double from, double to) const;
+
+  double start_;
+  double bucket_s_ = 0.5;
+  std::vector<std::vector<Bucket>> lines_;  // by member
+};
 
 // Bytes of one member in one step, as `thinwire plan` computes them (method::Traffic).
 struct PredictedBytes {

@@ -2,7 +2,7 @@
 //
 // Read only: GET and HEAD of four paths, everything else is refused. Nothing is fetched from
 // elsewhere, and no other site's page may read it: no CORS header is sent, and a request must name
-// this server in its Host header (request_check.h). A connection serves one request, of at most
+// this server in its Host header (below). A connection serves one request, of at most
 // kMaxRequestBytes and within kRequestSeconds; beyond kMaxConnections, connections are closed at
 // once. So all that a hostile client can take from the run is a few sleeping threads.
 #pragma once
@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace thinwire::page {
 
@@ -40,5 +42,22 @@ class PageServer {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// The files of the live page, which are part of the program (cmake/EmbedPage.cmake).
+struct PageFile {
+  std::string_view path;  // "/page.css"; "/" is index.html
+  std::string_view type;  // of its content
+  std::string_view text;
+};
+
+std::span<const PageFile> page_files();
+
+// Which requests the live page answers: pure functions.
+
+// Whether a request with this Host header, with or without a port, is for the server that listens
+// at `listen`: it names an IP address, localhost, `listen` itself or this machine (`own_name`, also
+// followed by .local). Any other name may have been made to resolve to this machine by another web
+// site (DNS rebinding), in order to read the page through its visitor's browser.
+bool is_own_host(std::string_view host, std::string_view listen, std::string_view own_name);
 
 }  // namespace thinwire::page

@@ -16,9 +16,8 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
-#include "thinwire/page/page_files.h"
+#include "thinwire/base/ip_address.h"
 #include "thinwire/page/page_server.h"
-#include "thinwire/page/request_check.h"
 
 namespace thinwire::page {
 namespace {
@@ -179,8 +178,9 @@ class PageServer::Impl {
             : address.port == 0 ? server_.bind_to_any_port(address.host)
                                 : -1;
     if (port_ > 0) return;
-    throw Error(fmt::format("--page cannot listen at {} port {}: {}", address.host, address.port,
-                            errno != 0 ? std::strerror(errno) : "there is no such address here"));
+    const std::string why =
+        errno == 0 ? "no machine has this name" : listen_problem(errno, address.port);
+    throw Error(fmt::format("--page: cannot listen at {}:{}: {}", address.host, address.port, why));
   }
 
   void declare() {

@@ -1,9 +1,8 @@
-#include "thinwire/page/request_check.h"
-
 #include <algorithm>
 #include <cctype>
 
 #include "thinwire/base/ip_address.h"
+#include "thinwire/page/page_server.h"
 
 namespace thinwire::page {
 namespace {

@@ -9,11 +9,11 @@
 
 #include "thinwire/method/allreduce.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/adamw.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/plan/scaling.h"
-#include "thinwire/schedule/rounds.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::plan {
 namespace {

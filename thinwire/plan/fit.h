@@ -7,7 +7,6 @@
 #include <string>
 
 #include "thinwire/plan/laws.h"
-#include "thinwire/plan/line_fit.h"
 
 namespace thinwire::plan {
 

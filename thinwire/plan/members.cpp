@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/clusters.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::plan {
 namespace {

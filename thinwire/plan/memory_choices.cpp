@@ -11,10 +11,9 @@
 #include "thinwire/base/units.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
-#include "thinwire/method/memory/run_memory.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/method_cost.h"
-#include "thinwire/plan/step_work.h"
 
 namespace thinwire::plan {
 namespace {

@@ -10,9 +10,16 @@
 #include <vector>
 
 #include "thinwire/base/memory.h"
+#include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 
 namespace thinwire::plan {
+
+// All floating-point operations of a training step, not only those that count towards model FLOP/s:
+// recomputation, projected gradients and the products of optimizers are included.
+
+// For one member's step. model.vocab must be set.
+double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // One value of a dimension along which recipes are varied. A new option that saves memory is a line
 // in the table of memory_choices.cpp.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,5 +56,16 @@ PlannedModel planned_model(config::Recipe& recipe);
 // UsageError if there are more members than rows in a step's batch.
 MethodCost method_cost(Candidate candidate, std::span<const Member> members,
                        std::span<const MethodLaw> own_laws, double program_bytes);
+
+// Which candidate to recommend, given the costs of all.
+struct Recommendation {
+  size_t index = 0;                  // into the costs
+  std::vector<std::string> reasons;  // what it takes, what it is compared with, where it ends
+};
+
+// Among the candidates that can run, fit into every member's memory and are expected to end at most
+// `tolerance` nats behind the best of them: the shortest time; among times within 1 %, the fewest
+// bytes. A candidate whose loss is unknown never wins. nullopt if nothing is left.
+std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance);
 
 }  // namespace thinwire::plan

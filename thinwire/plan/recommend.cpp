@@ -1,10 +1,9 @@
-#include "thinwire/plan/recommend.h"
-
 #include <fmt/format.h>
 
 #include <limits>
 
 #include "thinwire/base/units.h"
+#include "thinwire/plan/method_cost.h"
 
 namespace thinwire::plan {
 namespace {
@@ -36,17 +35,20 @@ std::string compared(const MethodCost& other, const MethodCost& best) {
                               *other.loss.nats - *best.loss.nats, other.loss.basis);
 }
 
-std::string reason_for(std::span<const MethodCost> costs, const MethodCost& best, double least) {
-  std::string reason = fmt::format("{}: {} for the run, {:.3g} % of it computing", best.name(),
-                                   format_seconds(best.seconds), 100 * best.utilization);
+std::vector<std::string> reasons_for(std::span<const MethodCost> costs, const MethodCost& best,
+                                     double least) {
+  std::vector<std::string> reasons = {fmt::format("{} for the run, {:.3g} % of it computing",
+                                                  format_seconds(best.seconds),
+                                                  100 * best.utilization)};
   const MethodCost* other = nullptr;
   for (const MethodCost& cost : costs) {
     if (!fits(cost) || cost.method == best.method) continue;
     if (other == nullptr || before(cost, *other)) other = &cost;
   }
-  if (other != nullptr) reason += "; " + compared(*other, best);
-  return reason + fmt::format("; expected loss {:.3f} ({}), {:.3f} above the lowest here",
-                              *best.loss.nats, best.loss.basis, *best.loss.nats - least);
+  if (other != nullptr) reasons.push_back(compared(*other, best));
+  reasons.push_back(fmt::format("expected loss {:.3f}, {:.3f} above the lowest here ({})",
+                                *best.loss.nats, *best.loss.nats - least, best.loss.basis));
+  return reasons;
 }
 
 }  // namespace
@@ -65,7 +67,7 @@ std::optional<Recommendation> recommend(std::span<const MethodCost> costs, doubl
     if (sooner || thinner) best = &cost;
   }
   if (best == nullptr) return std::nullopt;
-  return Recommendation{static_cast<size_t>(best - costs.data()), reason_for(costs, *best, least)};
+  return Recommendation{static_cast<size_t>(best - costs.data()), reasons_for(costs, *best, least)};
 }
 
 }  // namespace thinwire::plan

@@ -7,8 +7,8 @@
 #include <map>
 #include <string>
 
-#include "thinwire/links/round_trip.h"
-#include "thinwire/schedule/fragments.h"
+#include "thinwire/links/links.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::plan {
 namespace {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/method/clusters.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/within.h"
 #include "thinwire/plan/members.h"
 
 namespace thinwire::plan {

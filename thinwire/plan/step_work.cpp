@@ -1,5 +1,3 @@
-#include "thinwire/plan/step_work.h"
-
 #include <algorithm>
 #include <cmath>
 
@@ -7,6 +5,7 @@
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/optimizers/low_rank_shape.h"
 #include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/plan/memory_choices.h"
 
 namespace thinwire::plan {
 namespace {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
+#include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/report/compare.h"
@@ -30,7 +31,8 @@ std::string step_reached(const fs::path& folder) {
 
 FinishedRun load_finished_run(const fs::path& folder) {
   if (!fs::is_directory(folder)) {
-    throw Error(fmt::format("'{}' is not a run folder: there is no such folder", folder.string()));
+    throw Error(fmt::format("'{}' is not a run folder: {}", folder.string(),
+                            fs::exists(folder) ? "it is a file" : "there is no such folder"));
   }
   if (!is_finished(folder)) {
     throw Error(
@@ -50,7 +52,11 @@ FoundRuns find_runs(std::span<const std::string> paths) {
       } else if (is_begun(path)) {
         found.left_out.push_back(fmt::format("{}: {}not finished", path, step_reached(path)));
       } else {
-        found.left_out.push_back(fmt::format("{}: not a run folder", path));
+        const std::string runs = checkpoint::runs_within(
+            path, {checkpoint::FolderOwner::kTrain, checkpoint::FolderOwner::kJoin});
+        found.left_out.push_back(
+            fmt::format("{}: not a run folder{}", path,
+                        runs.empty() ? "" : "; name its runs (newest first): " + runs));
       }
     } catch (const Error& error) {
       found.left_out.emplace_back(error.what());

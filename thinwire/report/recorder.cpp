@@ -28,13 +28,15 @@ std::string loss_text(const LossMean& loss) {
 }  // namespace
 
 Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
-                   events::Listener* listener)
+                   events::Listener* listener, const std::string& rows)
     : file_(folder / "events.jsonl"),
+      rows_(rows.empty() ? "" : " " + rows),
       log_(open_log(file_, resume_step)),
       listener_(listener),
       progress_(recipe.run.name, recipe.train.steps,
                 {.start = resume_step, .plain_every = recipe.log.every}),
       totals_(recipe),
+      padded_(recipe.data.records != "text"),
       flops_per_token_(method::train_flops_per_token(recipe)),
       since_(monotonic_seconds()) {
   events::RunHistory history;
@@ -58,7 +60,8 @@ void Recorder::read_back(const events::RunHistory& history, int64_t resume_step)
     message(resume_step, file + " ended in the middle of a line, as a power cut leaves it; that " +
                              "line is dropped");
   }
-  if (totals_.lost() > 0) {
+  // A member does not record the steps that were taken without it.
+  if (totals_.lost() > 0 && rows_.empty()) {
     message(resume_step, fmt::format("{} lacks {} of the {} steps done; the summary assumes the "
                                      "mean of the others for their time and bytes",
                                      file, totals_.lost(), resume_step));
@@ -81,9 +84,9 @@ void Recorder::show(const events::StepEvent& event) {
   // Means, because methods that exchange rarely send nothing in most steps.
   std::vector<events::ProgressField> fields = {
       {"loss", loss_text(totals_.loss())},
-      {"tok/s", format_count(totals_.tokens_per_second())},
-      {"sent", format_bytes(totals_.bytes_sent_per_step())},
-      {"received", format_bytes(totals_.bytes_received_per_step())},
+      {padded_ ? "tok/s with padding" : "tok/s", format_count(totals_.tokens_per_second())},
+      {"sent", format_bytes(totals_.bytes_sent_per_step()) + " a step"},
+      {"received", format_bytes(totals_.bytes_received_per_step()) + " a step"},
       {"lr", fmt::format("{:.2e}", event.learning_rate)}};
   if (event.rewards) {
     fields.push_back({"accuracy", fmt::format("{:.2f}", event.rewards->accuracy)});
@@ -97,12 +100,13 @@ void Recorder::show(const events::StepEvent& event) {
 
 void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
   record({step, name, loss});
-  events::print_message(fmt::format("step {}: {} loss {:.4f}", step, name, without_nan_sign(loss)));
+  events::print_message(
+      fmt::format("step {}: {} loss {:.4f}{}", step, name, without_nan_sign(loss), rows_));
 }
 
 void Recorder::score(int64_t step, const std::string& name, double value) {
   record({step, name, value, 0, true});
-  events::print_message(fmt::format("step {}: {} {:.4f}", step, name, value));
+  events::print_message(fmt::format("step {}: {} {:.4f}{}", step, name, value, rows_));
 }
 
 void Recorder::record(const events::EvalEvent& event) {

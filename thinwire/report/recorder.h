@@ -9,10 +9,8 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/events/listener.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
-#include "thinwire/report/curves.h"
 #include "thinwire/report/run_totals.h"
 
 namespace thinwire::report {
@@ -23,9 +21,10 @@ class Recorder {
   // Continues the log in `folder` after `resume_step` completed steps (0: a new run). Totals of the
   // earlier steps are read from the log, so a summary covers the whole run; a notice says if the
   // log was cut short. `listener` (may be null) receives everything, including the log of earlier
-  // steps. The recipe and the listener must outlive this.
+  // steps. `rows` tells users over which rows evaluations are, if not over all: "over ...". The
+  // recipe and the listener must outlive this.
   Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
-           events::Listener* listener = nullptr);
+           events::Listener* listener = nullptr, const std::string& rows = "");
 
   // `event.step` counts completed steps. Fills in tokens_per_second and model_flops_per_second from
   // the time since the last step or restart_clock().
@@ -58,12 +57,14 @@ class Recorder {
     if (listener_ != nullptr) listener_->on_event(event);
   }
 
-  const fs::path file_;  // of the log
+  const fs::path file_;     // of the log
+  const std::string rows_;  // after a space, or empty
   events::RunLog log_;
   events::Listener* listener_;
   std::unique_ptr<Curves> curves_;  // null: no TensorBoard files
   events::Progress progress_;
   RunTotals totals_;
+  const bool padded_;            // rows of records are, and the model computes their padding, too
   double evaluation_shown_ = 0;  // when it was last shown
   double flops_per_token_;
   double since_;

@@ -2,15 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <string>
 
+#include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
-#include "thinwire/report/loss_mean.h"
+#include "thinwire/events/tensorboard.h"
 
 namespace thinwire::report {
+
+// The training loss that users see: the mean over the last tenth of a run's steps, at most 50, so
+// that it depends neither on a single batch nor on a long outdated model. It depends only on the
+// losses of the steps, so an interrupted run gives the same value.
+class LossMean {
+ public:
+  void add(double loss);
+  // 0 before the first step.
+  double value() const;
+  // Number of steps in the mean.
+  int64_t steps() const;
+
+ private:
+  static constexpr int64_t kShare = 10;
+  static constexpr int64_t kMaxSteps = 50;
+
+  std::deque<double> last_;
+  int64_t added_ = 0;
+};
 
 // The phases of a step under which its time over simulated links, and the computation in that time,
 // are logged.
@@ -58,6 +79,26 @@ class RunTotals {
   LossMean loss_;
   std::map<std::string, double> val_loss_;
   std::map<std::string, double> scores_;
+};
+
+// A run's curves for TensorBoard. docs/formats.md lists the tags.
+
+// Used by one thread. All functions throw Error when the disk is full.
+class Curves {
+ public:
+  // Begins a new file in `folder`, which replaces what earlier files say about steps after
+  // `resume_step`. Steps up to there that they lack (because of an interruption, or because there
+  // are no files) are written from `history`, so that TensorBoard shows every step once.
+  Curves(const fs::path& folder, int64_t resume_step, const events::RunHistory& history);
+
+  void add(const events::StepEvent& event, double mean_loss);
+  void add(const events::EvalEvent& event);
+  // Returns when everything is on disk.
+  void sync() { writer_.sync(); }
+
+ private:
+  const int64_t first_step_;  // of the new file
+  events::TensorBoardWriter writer_;
 };
 
 }  // namespace thinwire::report

@@ -1,13 +1,12 @@
-#include "thinwire/report/sweep_grid.h"
-
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <algorithm>
 #include <sstream>
 #include <string_view>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/toml_document.h"
+#include "thinwire/report/sweep_results.h"
 
 namespace thinwire::report {
 namespace {
@@ -62,6 +61,12 @@ class GridReader {
       const std::string_view name = key.str();
       constexpr std::string_view kKnown[] = {"recipe", "seeds", "fixed", "grid", "points"};
       if (std::ranges::find(kKnown, name) != std::end(kKnown)) continue;
+      if (!document_.contains("recipe") && node.is_table()) {
+        throw UsageError(fmt::format(
+            "{0} is a recipe (it has [{1}]), not a grid, which names one and what to vary: recipe "
+            "= \"{0}\" and, for example, [grid] optim.lr = [1e-3, 3e-3]",
+            origin_, name));
+      }
       refuse(name, "is not known; a grid has recipe, seeds, [fixed], [grid] and [[points]]");
     }
   }
@@ -201,13 +206,8 @@ class GridReader {
 }  // namespace
 
 Grid parse_grid(std::string_view toml, std::string_view origin) {
-  try {
-    const toml::table document = toml::parse(toml);
-    return GridReader(document, origin).read();
-  } catch (const toml::parse_error& error) {
-    throw UsageError(
-        fmt::format("{}:{}: {}", origin, error.source().begin.line, error.description()));
-  }
+  const toml::table document = config::parse_toml(toml, origin);
+  return GridReader(document, origin).read();
 }
 
 Grid load_grid(const fs::path& file) { return parse_grid(read_text_file(file), file.string()); }

@@ -1,15 +1,72 @@
 // A sweep's plan, and its results as tables and loss curves.
 #pragma once
 
+#include <atomic>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "thinwire/base/file.h"
 #include "thinwire/report/compare.h"
-#include "thinwire/report/sweep_grid.h"
-#include "thinwire/report/sweep_runner.h"
 
 namespace thinwire::report {
+
+// The grid file of `thinwire sweep`:
+//
+//   recipe = "recipes/tiny.toml"         # relative to the working directory, as in thinwire train
+//   seeds = [1, 2]                       # optional; values of run.seed
+//   [fixed]                              # optional; fields all runs share
+//   "train.steps" = 200
+//   [grid]                               # optional; every combination of the lists
+//   "optim.lr" = [1e-3, 3e-3]
+//   [[points]]                           # optional; explicit combinations
+//   "sync.method" = "distro"
+//   "distro.k" = 8
+//
+// The runs are points x grid x seeds. Keys are recipe fields, quoted or as tables.
+
+// A recipe field and its value, written as an override takes it.
+using FieldValue = std::pair<std::string, std::string>;
+
+struct Grid {
+  std::string origin;  // the grid file, for messages
+  fs::path recipe;
+  std::vector<FieldValue> fixed;
+  // The fields that the sweep varies, in the order of the file; every point has a value for each of
+  // these that applies to it.
+  std::vector<std::string> swept;
+  std::vector<std::vector<FieldValue>> points;  // at least one, possibly empty
+  std::vector<std::string> seeds;               // empty: the recipe's own
+};
+
+// Throws UsageError naming file, key, value and what would be right.
+Grid parse_grid(std::string_view toml, std::string_view origin);
+Grid load_grid(const fs::path& file);
+
+// Runs many `thinwire train` processes, several at once, and survives interruptions: finished runs
+// are not repeated, and unfinished ones resume from their newest checkpoint.
+struct SweepRun {
+  std::string label;                 // shown in messages
+  fs::path folder;                   // run.dir; its name identifies the recipe
+  std::vector<std::string> command;  // program and arguments
+  fs::path log() const { return folder.string() + ".log"; }
+};
+
+enum class RunState { kDone, kFailed, kStopped };
+
+struct RunOutcome {
+  RunState state = RunState::kStopped;
+  std::string reason;  // why it failed
+};
+
+// Trains every run that has no summary.json yet, at most `jobs` at once, showing progress on
+// stderr. A failed run does not stop the others. When `interrupts` increases, no more runs are
+// started, each increase is passed on to the running ones as a SIGINT, and it waits for them. The
+// outcomes are in the order of the runs.
+std::vector<RunOutcome> run_sweep(std::span<const SweepRun> runs, int jobs,
+                                  const std::atomic<int>& interrupts);
 
 struct PlannedRun {
   size_t point = 0;  // index into Grid::points

@@ -1,5 +1,3 @@
-#include "thinwire/report/sweep_runner.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +7,9 @@
 #include <thread>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/plain_message.h"
 #include "thinwire/base/process.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/report/sweep_results.h"
 
 namespace thinwire::report {
 namespace {

@@ -1,6 +1,5 @@
-#include "thinwire/schedule/learning_rate.h"
-
 #include "thinwire/base/maths.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

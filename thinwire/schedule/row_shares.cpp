@@ -1,7 +1,7 @@
-#include "thinwire/schedule/row_shares.h"
-
 #include <algorithm>
 #include <numeric>
+
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::schedule {
 namespace {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "thinwire/codec/payload_reader.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/method/hosted.h"
 #include "thinwire/method/sync_spec.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::serve {
 namespace {
@@ -76,7 +76,7 @@ bool SumRule::applies(const Commit& commit) const {
 std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
   if (recipe.sync.sums == config::Sums::kMembers) return std::nullopt;
   if (recipe.sync.aggregation().robust()) return std::nullopt;  // members need every contribution
-  const WireCodec* const codec = codec::sum_codec(method::sync_spec(recipe).method);
+  const WireCodec* const codec = sync::sum_codec(method::sync_spec(recipe).method);
   if (codec == nullptr) return std::nullopt;
   return SumRule{recipe.sync.sums, codec};
 }

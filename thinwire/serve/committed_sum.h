@@ -15,7 +15,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/transport/coded_sum.h"
+#include "thinwire/transport/chunked_sum.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::serve {
@@ -46,7 +46,7 @@ float mean_factor(const membership::RunPlan& plan, const membership::Opening& op
                   const transport::Contributors& from, const std::vector<Contribution>& listed);
 
 // out := Q(factor * sum of the contributions as decoded), in their order and with the arithmetic of
-// transport/coded_sum.h. kCorruptPayload names the member whose contribution has another length
+// transport/chunked_sum.h. kCorruptPayload names the member whose contribution has another length
 // than `out` encoded, or does not decode.
 Result<void> sum_committed(const WireCodec& codec, const std::vector<transport::Delivery>& listed,
                            float factor, std::span<float> out, transport::CodedSum& memory);

@@ -4,43 +4,16 @@
 
 #include <algorithm>
 #include <mutex>
-#include <set>
-#include <tuple>
 #include <utility>
 #include <variant>
 #include <vector>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/membership/awake_clock.h"
-#include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/membership/message_codec.h"
-#include "thinwire/serve/audit_board.h"
-#include "thinwire/serve/host_inbox.h"
-#include "thinwire/serve/latest_reports.h"
-#include "thinwire/serve/ledger_reading.h"
-#include "thinwire/serve/payload_copies.h"
-#include "thinwire/serve/payload_filter.h"
-#include "thinwire/serve/record_notifier.h"
-#include "thinwire/serve/store_cleaner.h"
-#include "thinwire/serve/stray_cleaner.h"
-#include "thinwire/serve/sum_maker.h"
-#include "thinwire/transport/nats/connection_notice.h"
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/serve/coordinator_host_impl.h"
 
 namespace thinwire::serve {
 namespace {
-
-using membership::Input;
-using membership::Message;
-using membership::Offer;
-
-// Which member's payload it is, and for which operation.
-using OfferName = std::tuple<Sha256, int, uint64_t, uint32_t, uint32_t>;
-
-OfferName name_of(const Offer& offer) {
-  return {offer.payload, offer.member, offer.round, offer.epoch, offer.fragment};
-}
 
 membership::Overdue overdue_name(const Offer& offer) {
   return {offer.member, offer.round, offer.fragment};
@@ -57,152 +30,33 @@ const HostOptions& checked(const transport::Courier& courier, const Signer& sign
   return options;
 }
 
+// How many refusals are remembered, so that none is told twice.
+constexpr size_t kToldRefusals = 1000;
+
 }  // namespace
 
-class CoordinatorHost::Impl {
- public:
-  Impl(transport::Courier& courier, const Signer& signer, const membership::RunPlan& plan,
-       const HostOptions& options)
-      : courier_(courier),
-        signer_(signer),
-        options_(checked(courier, signer, options)),
-        overlap_(plan.overlap()),
-        plan_(plan),
-        filter_(options_.membership.takeover_s()),
-        coordinator_(plan, options_.membership, signer, verify, options_.founding,
-                     options_.standby),
-        statements_(subscribe(kMembersTopic)),
-        announcements_(subscribe(kAnnouncementsTopic)),
-        departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
-                                      [inbox = inbox_](const std::string& from, Bytes statement) {
-                                        if (from == transport::kServerParticipant) {
-                                          inbox->add(ReceivedDeparture{std::move(statement)});
-                                        }
-                                      })) {
-    reading_.begin();
-    if (options_.keeps) copies_.begin();
-  }
-
-  void tick(double now);
-  void protect(std::vector<Sha256> chunks) const { inbox_->add(OwnChunks{std::move(chunks)}); }
-  void wait() { inbox_->wait(std::clamp(options_.membership.timeout_s / 400, 0.001, 0.5)); }
-
-  membership::State state() const { return *shared_state(); }
-  bool leads() const {
-    const std::lock_guard lock(mutex_);
-    return leads_;
-  }
-  std::map<int, LatestReport> reports() const {
-    const std::lock_guard lock(mutex_);
-    return reports_.all(awake_);
-  }
-  std::vector<int> unfinished() const {
-    const std::lock_guard lock(mutex_);
-    return reports_.unfinished(*state_, awake_, options_.membership.linger_s());
-  }
-  void note_result(const PublicKey& key) {
-    const std::lock_guard lock(mutex_);
-    reports_.finished(key);
-  }
-  bool over() const {
-    const std::lock_guard lock(mutex_);
-    return state_->finished &&
-           reports_.unfinished(*state_, awake_, options_.membership.linger_s()).empty();
-  }
-  std::optional<uint64_t> final_digest() const {
-    const std::lock_guard lock(mutex_);
-    return reports_.final_digest(*state_);
-  }
-
- private:
-  std::unique_ptr<transport::Subscription> subscribe(const char* topic) {
-    return courier_.subscribe("", topic, [inbox = inbox_](const std::string&, Bytes statement) {
-      inbox->add(ReceivedStatement{std::move(statement)});
-    });
-  }
-  std::shared_ptr<const membership::State> shared_state() const {
-    const std::lock_guard lock(mutex_);
-    return state_;
-  }
-  void publish_state();
-  void decide();
-  void take(const ReceivedStatement& received);
-  void take(const ReceivedDeparture& received);
-  void take(ReadRecord read);
-  void take(FetchedPayload fetched);
-  void take(const StreamEnd& end) { reading_.take(end, inputs_); }
-  void take(const RefusedAppend& refused) { reading_.take(refused); }
-  void take(ListedSnapshot listed) {
-    cleaned_.reset();
-    cleaner_.take(std::move(listed));
-  }
-  void take(ListedPayload listed) {
-    cleaned_.reset();
-    cleaner_.take(std::move(listed));
-  }
-  void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
-  void take(const ListedMember& listed);
-  void take(FetchedPart part) { sums_.take(std::move(part), awake_); }
-  void take(const StoredSum& stored) {
-    if (const auto sum = sums_.take(stored, awake_)) send(*sum);
-  }
-  bool is_admissible(const membership::Statement& statement);
-  bool is_auditors(const membership::Statement& statement);
-  void take(const membership::Audit& audit, const PublicKey& author);
-  void note(const Message& message);
-  void note(const Offer& offer);
-  void take(const UnkeptPayload& payload) { copies_.take(payload, coordinator_.state()); }
-  void take(OwnChunks own) { copies_.take(std::move(own)); }
-  void carry_out(const std::vector<Verdict>& verdicts);
-  std::string courier_of(int member) const;
-  void act(const membership::Append& append);
-  void act(const membership::AskStored& ask);
-  void act(const membership::Reread&) { reading_.begin(); }
-  void act(const membership::AskRecords& ask) { send(ask); }
-  void act(const membership::AskSnapshot& ask) { send(ask); }
-  void act(const membership::Refuse& refuse);
-  void form_sums(const membership::State& state);
-  void send(Message message);
-  void notify(const std::string& text) const {
-    if (options_.hooks.message) options_.hooks.message(text);
-  }
-
-  transport::Courier& courier_;
-  const Signer& signer_;
-  const HostOptions options_;
-  const uint64_t overlap_;
-  const membership::RunPlan& plan_;
-  PayloadFilter filter_;
-  std::map<PublicKey, AuditBoard> audits_;  // by auditor
-  membership::Coordinator coordinator_;
-  membership::ReplayWindow received_;
-  membership::StatementNumbers numbers_;
-  double now_ = 0;  // of the clock of tick()
-  membership::AwakeClock clock_{options_.membership.retry_s()};
-  std::vector<Input> inputs_;
-  bool records_wait_ = false;            // there are records among the inputs
-  std::multimap<Sha256, Offer> offers_;  // of rounds that are open or open next, by payload
-  std::set<OfferName> fetching_;
-  RecordNotifier records_{options_.hooks.record};
-
-  mutable std::mutex mutex_;  // guards what follows, which other threads read
-  std::shared_ptr<const membership::State> state_ = std::make_shared<membership::State>();
-  bool leads_ = false;
-  LatestReports reports_;
-  double awake_ = 0;  // now_ without the time slept
-
-  // Callbacks may come until the subscriptions end, and those of requests even later.
-  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  std::unique_ptr<transport::Subscription> statements_;
-  std::unique_ptr<transport::Subscription> announcements_;
-  std::unique_ptr<transport::Subscription> departures_;
-  LedgerReading reading_{courier_, inbox_};
-  StoreCleaner cleaner_{courier_, inbox_, options_.keeps};
-  PayloadCopies copies_{courier_, inbox_, cleaner_};
-  std::optional<membership::Position> cleaned_;  // as of this record; none: there is news
-  StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
-  SumMaker sums_{courier_, inbox_, plan_, options_.sums, options_.keeps};
-};
+CoordinatorHost::Impl::Impl(transport::Courier& courier, const Signer& signer,
+                            const membership::RunPlan& plan, const HostOptions& options)
+    : courier_(courier),
+      signer_(signer),
+      options_(checked(courier, signer, options)),
+      overlap_(plan.overlap()),
+      plan_(plan),
+      filter_(options_.membership.takeover_s(), options_.membership.quorum,
+              [this](int member) { return coordinator_.may_contribute(member); }),
+      coordinator_(plan, options_.membership, signer, verify, options_.founding, options_.standby,
+                   options_.remembered),
+      statements_(subscribe(kMembersTopic)),
+      announcements_(subscribe(kAnnouncementsTopic)),
+      departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
+                                    [inbox = inbox_](const std::string& from, Bytes statement) {
+                                      if (from == transport::kServerParticipant) {
+                                        inbox->add(ReceivedDeparture{std::move(statement)});
+                                      }
+                                    })) {
+  reading_.begin();
+  if (options_.keeps) copies_.begin();
+}
 
 void CoordinatorHost::Impl::tick(double now) {
   now_ = now;
@@ -229,9 +83,20 @@ void CoordinatorHost::Impl::tick(double now) {
     form_sums(state);
   }
   publish_state();
-  if (state.position.sequence == before) return;
-  records_.notify(before, state.position.sequence);
-  if (options_.hooks.progress) options_.hooks.progress(state);
+  tell_members();
+  if (state.position.sequence != before) records_.notify(before, state.position.sequence);
+  const bool complete = reading_.is_complete();
+  const std::pair progress(state.position, complete);
+  if (state.position.sequence == 0 || std::exchange(progress_, progress) == progress) return;
+  if (options_.hooks.progress) options_.hooks.progress(state, complete);
+}
+
+void CoordinatorHost::Impl::applied(const membership::Record& record, bool earlier) {
+  if (record.closing) {
+    const std::lock_guard lock(mutex_);
+    reports_.closed(record.sequence);
+  }
+  if (options_.hooks.record) options_.hooks.record(record, earlier);
 }
 
 void CoordinatorHost::Impl::form_sums(const membership::State& state) {
@@ -259,10 +124,29 @@ void CoordinatorHost::Impl::publish_state() {
       return !is_next && state.opening(round) == nullptr &&
              !state.overdue.contains(overdue_name(offer.second));
     });
+    // Whoever is new learns at once that this coordinator says what it waits for: its silence then
+    // means something.
+    const auto present = std::ranges::count_if(
+        state.members, [](const membership::Member& one) { return !is_gone(one.phase); });
+    if (present > std::exchange(present_, present)) told_.reset();
   }
   const std::lock_guard lock(mutex_);
   state_ = std::move(known);
   leads_ = coordinator_.leads();
+  waits_for_ = coordinator_.waits_for();
+}
+
+void CoordinatorHost::Impl::tell_members() {
+  std::optional<std::string> text;
+  {
+    const std::lock_guard lock(mutex_);
+    text = to_tell_;
+  }
+  if (!text || !coordinator_.leads()) return;
+  if (text == told_ && now_ - told_at_ < options_.membership.report_s()) return;
+  told_ = text;
+  told_at_ = now_;
+  send(membership::Waiting{*std::move(text)});
 }
 
 void CoordinatorHost::Impl::decide() {
@@ -289,98 +173,6 @@ void CoordinatorHost::Impl::take(ReadRecord read) {
   reading_.processed(read.sequence, counts ? record->sequence : 0, inputs_);
 }
 
-void CoordinatorHost::Impl::take(const ReceivedStatement& received) {
-  auto statement = membership::decode_statement(received.bytes, options_.founding.run, verify);
-  if (!statement || !is_admissible(*statement)) return;
-  note(statement->message);
-  const auto* loss = std::get_if<membership::Loss>(&statement->message);
-  if (loss != nullptr && options_.hooks.loss) options_.hooks.loss(*loss);
-  const auto* audit = std::get_if<membership::Audit>(&statement->message);
-  if (audit != nullptr) take(*audit, statement->author);
-  std::visit(
-      [this](auto& one) {
-        using Kind = std::decay_t<decltype(one)>;
-        if constexpr (std::is_constructible_v<Input, Kind>) inputs_.emplace_back(std::move(one));
-      },
-      statement->message);
-}
-
-void CoordinatorHost::Impl::take(const ReceivedDeparture& received) {
-  if (const auto notice = transport::parse_connection_notice(received.bytes)) {
-    inputs_.emplace_back(membership::Departed{notice->owner});
-  }
-}
-
-// Whether its author may send it.
-bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement) {
-  const membership::State& state = coordinator_.state();
-  if (!received_.is_new(statement.author, statement.number)) return false;
-  if (membership::is_from_coordinator(statement.message)) {
-    return std::holds_alternative<membership::Misconduct>(statement.message) && state.founding &&
-           std::ranges::binary_search(state.founding->coordinators, statement.author);
-  }
-  if (std::holds_alternative<membership::Audit>(statement.message)) return is_auditors(statement);
-  if (const auto* join = std::get_if<membership::JoinRequest>(&statement.message)) {
-    if (join->key != statement.author) return false;
-    const std::string why =
-        options_.hooks.refuse ? options_.hooks.refuse(join->key) : std::string();
-    if (!why.empty() && coordinator_.leads()) act(membership::Refuse{join->key, why});
-    return why.empty();
-  }
-  const int member = membership::sender(statement.message);
-  return state.knows(member) && state.members[static_cast<size_t>(member)].key == statement.author;
-}
-
-bool CoordinatorHost::Impl::is_auditors(const membership::Statement& statement) {
-  const bool is_auditor = options_.hooks.is_auditor && options_.hooks.is_auditor(statement.author);
-  if (!is_auditor && coordinator_.leads()) {
-    act(membership::Refuse{statement.author,
-                           "its key is not an auditor's: only those who enrolled "
-                           "with an auditor's token may audit"});
-  }
-  return is_auditor &&
-         coordinator_.state().knows(std::get<membership::Audit>(statement.message).member);
-}
-
-void CoordinatorHost::Impl::take(const membership::Audit& audit, const PublicKey& author) {
-  AuditBoard& board = audits_.try_emplace(author, options_.equal_rows).first->second;
-  const std::string why = board.take(audit);
-  {
-    const auto [audits, effect] = board.of(audit.member);
-    const std::lock_guard lock(mutex_);
-    reports_.audited(audit.member, audits, effect);
-  }
-  if (why.empty()) return;
-  inputs_.emplace_back(membership::Misconduct{audit.member, why});
-  notify(fmt::format("member {} does not compute what it is assigned: {}", audit.member, why));
-  if (!coordinator_.leads()) return;
-  send(
-      membership::Refuse{coordinator_.state().members[static_cast<size_t>(audit.member)].key, why});
-}
-
-void CoordinatorHost::Impl::note(const Message& message) {
-  const std::lock_guard lock(mutex_);
-  if (const auto* join = std::get_if<membership::JoinRequest>(&message)) reports_.receive(*join);
-  const int member = membership::sender(message);
-  if (member < 0) return;
-  reports_.receive(member, coordinator_.state().members[static_cast<size_t>(member)].key, message,
-                   awake_);
-  if (const auto* offer = std::get_if<Offer>(&message)) {
-    note(*offer);
-  } else if (const auto* announced = std::get_if<membership::Announcement>(&message)) {
-    if (coordinator_.is_expected(announced->offer)) filter_.offered(announced->offer);
-  }
-}
-
-// Equal bytes may be offered for several operations.
-void CoordinatorHost::Impl::note(const Offer& offer) {
-  if (!coordinator_.is_expected(offer) || !filter_.offered(offer)) return;
-  const auto [first, last] = offers_.equal_range(offer.payload);
-  const bool known = std::any_of(
-      first, last, [&](const auto& one) { return name_of(one.second) == name_of(offer); });
-  if (!known) offers_.emplace(offer.payload, offer);
-}
-
 void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   const Offer& offer = fetched.offer;
   fetching_.erase(name_of(offer));
@@ -397,7 +189,10 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   const membership::OverdueTerms* late = state.overdue_terms(overdue_name(offer));
   uint64_t weight = late == nullptr ? 0 : late->weight;
   if (opening != nullptr) weight = weight_of(*opening, offer.member);
-  const size_t roster = opening == nullptr || !options_.hooks.check ? 1 : opening->roster.size();
+  std::vector<int> roster;
+  if (opening != nullptr && options_.hooks.check) {
+    for (const membership::Share& share : opening->roster) roster.push_back(share.member);
+  }
   Result<std::optional<PayloadContent>> content;
   if (options_.hooks.check) {
     content = options_.hooks.check(offer, std::max<uint64_t>(weight, 1), *fetched.bytes);
@@ -456,7 +251,12 @@ void CoordinatorHost::Impl::act(const membership::AskStored& ask) {
 }
 
 void CoordinatorHost::Impl::act(const membership::Refuse& refuse) {
-  notify(fmt::format("{} was refused: {}", transport::participant_name(refuse.key), refuse.why));
+  // What is refused is often said again and again, until its sender has read the refusal.
+  if (told_refused_.size() >= kToldRefusals) told_refused_.clear();
+  if (told_refused_.emplace(refuse.key, refuse.why).second) {
+    notify(fmt::format("the participant with key {} was refused: {}", transport::key_id(refuse.key),
+                       refuse.why));
+  }
   send(refuse);
 }
 
@@ -484,6 +284,8 @@ void CoordinatorHost::run(const std::atomic<bool>& stop) {
 
 membership::State CoordinatorHost::state() const { return impl_->state(); }
 bool CoordinatorHost::leads() const { return impl_->leads(); }
+std::string CoordinatorHost::waits_for() const { return impl_->waits_for(); }
+void CoordinatorHost::tell(std::string waits_for) { impl_->tell(std::move(waits_for)); }
 std::map<int, LatestReport> CoordinatorHost::reports() const { return impl_->reports(); }
 std::vector<int> CoordinatorHost::unfinished() const { return impl_->unfinished(); }
 void CoordinatorHost::protect(std::vector<Sha256> chunks) { impl_->protect(std::move(chunks)); }

@@ -28,7 +28,7 @@
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/committed_sum.h"
-#include "thinwire/serve/payload_check.h"
+#include "thinwire/serve/payload_filter.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
@@ -43,6 +43,8 @@ struct HostHooks {
   // The reason why the owner of a key may not become a member, shown to users; empty: it may. Also
   // called for members that return.
   std::function<std::string(const PublicKey& key)> refuse;
+  // Whether a key was revoked: its owner is excluded once it says something, and told why.
+  std::function<bool(const PublicKey& key)> is_revoked;
   // Whether the owner of a key audits the run, so that what it finds is believed (audit_board.h).
   // Empty: nobody does.
   std::function<bool(const PublicKey& key)> is_auditor;
@@ -53,8 +55,9 @@ struct HostHooks {
   // A record of the ledger was applied. `earlier`: it was written before this coordinator's first
   // decision, so its time is not known.
   std::function<void(const membership::Record& record, bool earlier)> record;
-  // A record was applied, and this is the state after it.
-  std::function<void(const membership::State& state)> progress;
+  // Records were applied, and this is the state after them. `complete`: the store has no others;
+  // false while those are read that were there when this host started or found the store again.
+  std::function<void(const membership::State& state, bool complete)> progress;
   // A member has reported its loss.
   std::function<void(const membership::Loss& loss)> loss;
   // A message for users: a participant or a payload was refused.
@@ -64,8 +67,10 @@ struct HostHooks {
 struct HostOptions {
   membership::Options membership;
   // Goes into the first record if the ledger is empty; lists this coordinator's key. Its weights
-  // (member/initial_state.h) must be stored under this coordinator's name before the host starts.
+  // (member/snapshot.h) must be stored under this coordinator's name before the host starts.
   membership::Founding founding;
+  // A record that the ledger has had before and must have again (membership/coordinator.h).
+  membership::Position remembered = {};
   // A standby acts once something has been due for takeover_s and nobody has recorded it.
   bool standby = false;
   HostHooks hooks = {};
@@ -80,12 +85,15 @@ struct HostOptions {
 struct LatestReport {
   double silent_s = 0;      // since its last message, as of the last tick; without time slept
   uint64_t position = 0;    // the last record that its replica has applied; 0: none
+  uint64_t behind = 0;      // rounds that were closed after it
   double step_seconds = 0;  // computing its last contribution; 0: not known
   std::optional<membership::AgreedDigest> digest;
   std::optional<uint64_t> offered;  // the newest round to which it has contributed
   std::optional<uint64_t> arrived;  // the newest one whose contribution is here and counts
   double down_bytes_s = 0;          // of its link, as it measured it; 0: not known
   bool left = false;                // its last message was a LeaveNotice
+  // The server said that its connection ended, and it has said nothing since.
+  bool disconnected = false;
   std::string refused;  // why its last refused payload does not count; empty: none was refused
   size_t audits = 0;    // of the last ones, that are compared (audit_board.h)
   double effect = 0;    // their mean
@@ -104,7 +112,8 @@ class CoordinatorHost {
 
   // Handles what has arrived since the last call and carries out what is due. Call it whenever
   // something happens, and at least every options.membership.retry_s(). `now`: seconds of a clock
-  // that never goes back.
+  // that never goes back. Throws Error, with the reason, if the run cannot go on soundly
+  // (membership::Halt).
   void tick(double now);
   // Ticks by the monotonic clock, whenever something arrives or is due, until `stop` is set (which
   // it notices within a second) or the run is over().
@@ -114,10 +123,15 @@ class CoordinatorHost {
   membership::State state() const;
   // Whether this coordinator decides at present; false: it is a standby.
   bool leads() const;
+  // What keeps this coordinator from deciding, in words; empty: nothing.
+  std::string waits_for() const;
+  // Tells members what the run waits for whenever it changes, and repeats it every report_s as a
+  // sign that the coordinator is there.
+  void tell(std::string waits_for);
   // By member id.
   std::map<int, LatestReport> reports() const;
   // Members of a finished run that have not applied all of it and have not left, except those that
-  // have been silent for options.membership.linger_s().
+  // have been silent for options.membership.linger_s(), or for silence_s() since this host started.
   std::vector<int> unfinished() const;
   // These chunks, which will be stored under the courier's name, are not dropped. Before that, they
   // may be dropped as copies of a payload (HostOptions::keeps).

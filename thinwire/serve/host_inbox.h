@@ -22,7 +22,7 @@ namespace thinwire::serve {
 struct ReceivedStatement {
   Bytes bytes;
 };
-// The network's statements about connections that ended (transport/nats/connection_notice.h).
+// The network's statements about connections that ended (transport/nats/nats_answers.h).
 struct ReceivedDeparture {
   Bytes bytes;
 };

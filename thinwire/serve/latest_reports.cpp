@@ -23,6 +23,11 @@ void LatestReports::begin(double now) {
   if (!began_) began_ = now;
 }
 
+void LatestReports::closed(uint64_t sequence) {
+  closings_.erase(std::ranges::lower_bound(closings_, sequence), closings_.end());
+  closings_.push_back(sequence);
+}
+
 void LatestReports::receive(const membership::JoinRequest& join) {
   if (down_bytes_s_.size() == kMaxKeys && !down_bytes_s_.contains(join.key)) return;
   down_bytes_s_[join.key] = join.down_bytes_s;
@@ -32,6 +37,7 @@ void LatestReports::receive(int member, const PublicKey& key, const membership::
                             double now) {
   received_[member].at = now;
   LatestReport& latest = received_[member].latest;
+  latest.disconnected = false;
   latest.left = std::holds_alternative<membership::LeaveNotice>(message);
   if (const auto link = down_bytes_s_.find(key); link != down_bytes_s_.end()) {
     latest.down_bytes_s = link->second;
@@ -43,6 +49,11 @@ void LatestReports::receive(int member, const PublicKey& key, const membership::
     if (offer->seconds > 0) latest.step_seconds = offer->seconds;
     advance(latest.offered, offer->round);
   }
+}
+
+void LatestReports::disconnected(int member) {
+  const auto known = received_.find(member);
+  if (known != received_.end()) known->second.latest.disconnected = true;
 }
 
 void LatestReports::arrived(const membership::Offer& offer) {
@@ -67,13 +78,15 @@ std::map<int, LatestReport> LatestReports::all(double now) const {
   std::map<int, LatestReport> all;
   for (const auto& [member, received] : received_) {
     LatestReport& latest = all[member] = received.latest;
-    latest.silent_s = now - received.at;
+    latest.silent_s = now - heard_at(received);
+    latest.behind = static_cast<uint64_t>(closings_.end() -
+                                          std::ranges::upper_bound(closings_, latest.position));
   }
   return all;
 }
 
 std::vector<int> LatestReports::unfinished(const membership::State& state, double now,
-                                           double linger_s) const {
+                                           const membership::Options& times) const {
   using membership::Phase;
   std::vector<int> unfinished;
   if (!state.finished) return unfinished;
@@ -83,9 +96,11 @@ std::vector<int> LatestReports::unfinished(const membership::State& state, doubl
     if (phase == Phase::kLeft || phase == Phase::kExcluded || phase == Phase::kWaiting) continue;
     if (finished_.contains(known.key)) continue;
     const auto found = received_.find(member);
-    const Received received =
-        found == received_.end() ? Received{{}, began_.value_or(now)} : found->second;
-    const bool away = received.latest.left || now - received.at >= linger_s;
+    const Received received = found == received_.end() ? Received() : found->second;
+    const bool heard = received.at.has_value();
+    if (phase == Phase::kLost && !heard) continue;  // before this host started
+    const double patience_s = heard ? times.linger_s() : times.silence_s();
+    const bool away = received.latest.left || now - heard_at(received) >= patience_s;
     if (!away && received.latest.position < state.last_closing) unfinished.push_back(member);
   }
   return unfinished;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/membership/message_codec.h"
+#include "thinwire/membership/options.h"
 #include "thinwire/serve/coordinator_host.h"
 
 namespace thinwire::serve {
@@ -19,10 +20,14 @@ class LatestReports {
  public:
   // Silence counts from now on; further calls change nothing.
   void begin(double now);
+  // Record `sequence`, which closes a round, was applied; again, if the ledger is read anew.
+  void closed(uint64_t sequence);
   // From the owner of join.key, who need not be a member yet.
   void receive(const membership::JoinRequest& join);
   // `message` is from this member, whose key is `key`.
   void receive(int member, const PublicKey& key, const membership::Message& message, double now);
+  // The server says that a connection of this member ended.
+  void disconnected(int member);
   // The contribution has arrived and counts.
   void arrived(const membership::Offer& offer);
   // The owner of this key has reported the result of the finished run.
@@ -42,16 +47,22 @@ class LatestReports {
   // By id.
   std::map<int, LatestReport> all(double now) const;
   // As the functions of CoordinatorHost with these names.
-  std::vector<int> unfinished(const membership::State& state, double now, double linger_s) const;
+  std::vector<int> unfinished(const membership::State& state, double now,
+                              const membership::Options& times) const;
   std::optional<uint64_t> final_digest(const membership::State& state) const;
 
  private:
   struct Received {
-    LatestReport latest;  // without silent_s
-    double at = 0;
+    LatestReport latest;       // without silent_s
+    std::optional<double> at;  // of its last message
   };
+  double heard_at(const Received& received) const {
+    return received.at.value_or(began_.value_or(0));
+  }
+
   std::map<int, Received> received_;  // by member
   std::optional<double> began_;
+  std::vector<uint64_t> closings_;  // records that closed a round, ascending
   std::map<PublicKey, double> down_bytes_s_;
   std::set<PublicKey> finished_;
 };

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "thinwire/codec/value_sketch.h"
-#include "thinwire/serve/typical_range.h"
 
 namespace thinwire::serve {
 namespace {

@@ -14,11 +14,31 @@
 // three payloads there is no telling which one is the odd one, and the rule never applies.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "thinwire/base/median.h"
+
 namespace thinwire::serve {
+
+// How far from the others a value may lie before it is an outlier (Leys et al. 2013, "Detecting
+// outliers: Do not use standard deviation around the mean, use absolute deviation around the
+// median").
+struct TypicalRange {
+  double middle = 0;  // the median
+  double limit = 0;   // the farthest from it
+};
+
+// Of logarithms, at least one: limit = max(ln ratio, spreads * 1.4826 * MAD). 1.4826 is what makes
+// the MAD of a normal distribution its standard deviation.
+inline TypicalRange typical_range(std::vector<double> logs, double ratio, double spreads) {
+  const double middle = median_of(logs);
+  for (double& log : logs) log = std::abs(log - middle);
+  return {middle, std::max(std::log(ratio), spreads * 1.4826 * median_of(std::move(logs)))};
+}
 
 inline constexpr double kNearCosine = 0.9;
 inline constexpr double kNoiseRatio = 10;

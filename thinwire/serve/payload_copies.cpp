@@ -1,6 +1,6 @@
-#include "thinwire/serve/payload_copies.h"
-
 #include <vector>
+
+#include "thinwire/serve/coordinator_host_impl.h"
 
 namespace thinwire::serve {
 

@@ -5,12 +5,56 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <memory>
 #include <utility>
 
+#include "thinwire/base/sha256.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/serve/near_copies.h"
-#include "thinwire/serve/typical_range.h"
+#include "thinwire/sync/algorithm.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::serve {
+namespace {
+
+// What payloads are of: gradients as the optimizer takes them, or where workers train independently
+// the parameters' differences.
+std::vector<TensorSpec> exchanged(const config::Recipe& recipe) {
+  std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  if (method::find_method(recipe.sync.method).local_updates) return tensors;
+  return method::gradient_tensors(method::optimizer_options(recipe), tensors);
+}
+
+}  // namespace
+
+PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
+                           uint64_t run, uint64_t seed) {
+  const tensor::Layout layout(exchanged(recipe));
+  const std::shared_ptr<codec::PayloadReader> reader = sync::make_payload_reader(
+      method::sync_spec(recipe).method,
+      {.layout = layout, .lone_worker = recipe.train.workers == 1, .seed = seed});
+  return [reader, &plan, run](const membership::Offer& offer, uint64_t weight,
+                              const Bytes& payload) -> Result<std::optional<PayloadContent>> {
+    // A member of the roster that does not contribute to an operation sends this.
+    if (payload.empty()) return std::nullopt;
+    const auto name = plan.operation_of(offer.round, offer.fragment);
+    if (!name) return fail(FailureKind::kCorruptPayload, "the run has no such operation");
+    codec::PayloadId id;
+    id.run = run;
+    id.epoch = offer.epoch;
+    id.sender = static_cast<uint32_t>(offer.member);
+    id.round = name->round;
+    auto content = reader->read(payload, id, name->bytes);
+    if (!content) return tl::unexpected(content.error());
+    const auto rows = static_cast<double>(weight);
+    const double norm = content->magnitude.norm() / (reader->weighted() ? rows : 1);
+    return PayloadContent{norm, sha256(content->body), std::move(content->direction), rows};
+  };
+}
 
 uint64_t PayloadFilter::Operation::place(const Held& one) const {
   const auto found = order.find({one.offer.member, one.offer.payload});
@@ -29,9 +73,10 @@ bool PayloadFilter::offered(const membership::Offer& offer) {
 
 std::vector<Verdict> PayloadFilter::take(const membership::Offer& offer,
                                          const Result<std::optional<PayloadContent>>& content,
-                                         size_t roster, double now) {
+                                         std::vector<int> roster, double now) {
   Operation& operation = operations_[name_of(offer)];
   if (operation.held.empty()) operation.since = now;
+  operation.roster = std::move(roster);
   std::vector<Verdict> verdicts;
   const auto before = std::ranges::find_if(operation.held, [&](const Held& one) {
     return one.offer.member == offer.member && one.offer.payload == offer.payload;
@@ -40,22 +85,34 @@ std::vector<Verdict> PayloadFilter::take(const membership::Offer& offer,
     if (before->why) verdicts.push_back({offer, *before->why});
     return verdicts;
   }
+  operation.arrived.insert(offer.member);
   if (content) {
     operation.held.push_back({offer, *content});
+    operation.judges = true;
   } else {
     operation.held.push_back({offer, std::nullopt, content.error().message});
     verdicts.push_back({offer, content.error().message});
   }
-  const size_t enough = std::min(roster, std::max(kMinCompared, roster / 2 + 1));
-  if (operation.held.size() >= enough) evaluate(operation, verdicts);
+  if (has_enough(operation)) evaluate(operation, verdicts);
   return verdicts;
+}
+
+bool PayloadFilter::has_enough(const Operation& operation) const {
+  const size_t members = operation.roster.size();
+  const size_t compared = std::max(kMinCompared, members / 2 + 1);
+  const auto quorum = static_cast<size_t>(std::ceil(quorum_ * static_cast<double>(members)));
+  return operation.arrived.size() >= std::min(compared, quorum) ||
+         std::ranges::none_of(operation.roster, [&](int member) {
+           return !operation.arrived.contains(member) && may_contribute_(member);
+         });
 }
 
 std::vector<Verdict> PayloadFilter::tick(double now) {
   std::vector<Verdict> verdicts;
   for (auto& [name, operation] : operations_) {
-    if (operation.held.empty() || now - operation.since < timeout_s_) continue;
-    evaluate(operation, verdicts);
+    if (!operation.judges) continue;
+    const bool is_due = now - operation.since >= timeout_s_ || has_enough(operation);
+    if (is_due) evaluate(operation, verdicts);
   }
   return verdicts;
 }
@@ -65,6 +122,7 @@ void PayloadFilter::forget_before(uint64_t round) {
 }
 
 void PayloadFilter::evaluate(Operation& operation, std::vector<Verdict>& verdicts) {
+  operation.judges = false;
   std::vector<Held*>
       unjudged;  // in the order of offers: copies are known before what they resemble
   for (Held& held : operation.held) {

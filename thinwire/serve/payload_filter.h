@@ -12,20 +12,26 @@
 //
 // With fewer than kMinCompared contents there is no majority to compare with, and no norm is
 // refused. So that the first payload is compared, too, payloads wait for a verdict until those of
-// more than half of the roster have arrived, but no longer than `timeout_s`.
+// more than half of the roster and at least kMinCompared have arrived, or of as many as a quorum
+// takes, or those of everybody who may still contribute, but no longer than `timeout_s`.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/sha256.h"
+#include "thinwire/config/recipe.h"
 #include "thinwire/membership/messages.h"
+#include "thinwire/membership/run_plan.h"
 
 namespace thinwire::serve {
 
@@ -51,19 +57,22 @@ struct Verdict {
 // Not thread-safe. Times are seconds of any clock that never goes back.
 class PayloadFilter {
  public:
-  explicit PayloadFilter(double timeout_s) : timeout_s_(timeout_s) {}
+  // `may_contribute`: whether a payload of this member may still come. One that left or is absent
+  // is not waited for.
+  // `quorum`: the share of a round with which it closes (Options::quorum).
+  PayloadFilter(double timeout_s, double quorum, std::function<bool(int member)> may_contribute)
+      : timeout_s_(timeout_s), quorum_(quorum), may_contribute_(std::move(may_contribute)) {}
 
   // An offer or its announcement was received; the order of these calls decides which was first. Of
   // one member's for an operation, the first kMaxOffers are remembered; false for the others.
   bool offered(const membership::Offer& offer);
   // The payload of an offer has arrived with this content; none: it holds nothing to compare. A
-  // failure is its verdict. `roster`: the number of members that contribute to the operation. If
-  // the same payload arrives again, because it was requested again, its verdict is repeated if it
-  // has one.
+  // failure is its verdict. `roster`: the members that contribute to the operation. If the same
+  // payload arrives again, because it was requested again, its verdict is repeated if it has one.
   std::vector<Verdict> take(const membership::Offer& offer,
-                            const Result<std::optional<PayloadContent>>& content, size_t roster,
-                            double now);
-  // Verdicts on payloads that have waited long enough.
+                            const Result<std::optional<PayloadContent>>& content,
+                            std::vector<int> roster, double now);
+  // Verdicts on payloads that have waited long enough, or for members that are gone.
   std::vector<Verdict> tick(double now);
   // Rounds before this one are no longer needed.
   void forget_before(uint64_t round);
@@ -78,7 +87,10 @@ class PayloadFilter {
   struct Operation {
     std::map<std::pair<int, Sha256>, uint64_t> order;  // of offers, by member and payload
     std::vector<Held> held;
-    double since = 0;  // when the first payload arrived
+    bool judges = false;      // there are payloads without a verdict
+    std::set<int> arrived;    // members with a payload among these
+    std::vector<int> roster;  // as of the last payload
+    double since = 0;         // when the first payload arrived
 
     // In the order of offers; those that were not offered are last.
     uint64_t place(const Held& one) const;
@@ -87,6 +99,7 @@ class PayloadFilter {
   static Name name_of(const membership::Offer& offer) {
     return {offer.round, offer.epoch, offer.fragment};
   }
+  bool has_enough(const Operation& operation) const;
   static void evaluate(Operation& operation, std::vector<Verdict>& verdicts);
   static std::string why_refused(const Operation& operation, const Held& held);
   static std::string copied_from(const Operation& operation, const Held& held);
@@ -94,8 +107,25 @@ class PayloadFilter {
                                      const std::vector<const Held*>& earlier);
 
   const double timeout_s_;
+  const double quorum_;
+  const std::function<bool(int member)> may_contribute_;
   uint64_t offers_ = 0;
   std::map<Name, Operation> operations_;
 };
+
+// Decodes offered payloads with the method's codec (codec/payload.h).
+
+// The content of a payload; none: nothing to compare. A failure says why the payload
+// cannot be applied. `weight`: of its member in the round, above 0; if members multiply what they
+// send by it, the norm is divided by it, so that members with different numbers of rows can be
+// compared.
+using PayloadCheck = std::function<Result<std::optional<PayloadContent>>(
+    const membership::Offer& offer, uint64_t weight, const Bytes& payload)>;
+
+// For a run with this id. Recipe and plan must outlive the check; used by one thread. Throws
+// UsageError for a method whose payloads nobody can read. `seed`: of the sketches by which payloads
+// are compared; members should not know it, because they could disguise copies with it.
+PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
+                           uint64_t run, uint64_t seed);
 
 }  // namespace thinwire::serve

@@ -21,7 +21,6 @@
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/chunk_uses.h"
 #include "thinwire/serve/host_inbox.h"
-#include "thinwire/serve/unused_payloads.h"
 #include "thinwire/serve/unused_snapshots.h"
 #include "thinwire/transport/courier/courier.h"
 

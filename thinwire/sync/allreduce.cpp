@@ -1,4 +1,4 @@
-#include "thinwire/sync/allreduce.h"
+#include "thinwire/method/allreduce.h"
 
 #include <optional>
 #include <utility>
@@ -6,10 +6,9 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/sync/clipping.h"
 #include "thinwire/sync/gradient_average.h"
 #include "thinwire/sync/member_sum.h"
-#include "thinwire/sync/shared_bases.h"
+#include "thinwire/sync/methods.h"
 #include "thinwire/sync/streamed_updates.h"
 
 namespace thinwire::sync {
@@ -100,11 +99,52 @@ class AllReduce final : public Strategy {
   double backward_seconds_ = 0;  // that projecting and beginning sums took of the backward pass
 };
 
+class GradientReader final : public ContributionReader {
+ public:
+  explicit GradientReader(const method::AllReduceOptions& options)
+      : codec_(codec::wire_codec(options.wire)) {}
+
+  Result<void> read(std::span<const uint8_t> payload, codec::PayloadId, uint32_t,
+                    tensor::Arena& out) override {
+    return codec_.decode(payload, out.all());
+  }
+  bool stateless() const override { return true; }
+  void recompute(float weight, tensor::Arena& gradients) override {
+    const std::span<float> values = gradients.all();
+    for (float& value : values) value *= weight;
+    Bytes coded(wire_bytes(codec_.type, values.size()));
+    codec_.encode(values, coded);
+    const auto done = codec_.decode(coded, values);
+    if (!done) throw Error("a gradient cannot be encoded: " + done.error().message);
+  }
+
+ private:
+  const WireCodec& codec_;
+};
+
+const method::AllReduceOptions& options_of(const config::Section& section) {
+  return dynamic_cast<const method::AllReduceOptions&>(section);
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_allreduce(const Worker& worker,
-                                         const method::AllReduceOptions& options) {
-  return std::make_unique<AllReduce>(worker, options);
-}
+const Algorithm kAllReduce = {
+    .name = "allreduce",
+    .strategy = [](const Worker& worker,
+                   const config::Section& section) -> std::unique_ptr<Strategy> {
+      return std::make_unique<AllReduce>(worker, options_of(section));
+    },
+    .payloads =
+        [](const config::Section& section, const PayloadSource& source) {
+          const WireType wire = options_of(section).wire;
+          return codec::dense_reader(wire, source.lone_worker ? WireType::kF32 : wire, source.seed);
+        },
+    .sums_in =
+        [](const config::Section& section) { return std::optional(options_of(section).wire); },
+    .contributions = [](const config::Section& section, const tensor::Layout&,
+                        ThreadPool&) -> std::unique_ptr<ContributionReader> {
+      return std::make_unique<GradientReader>(options_of(section));
+    },
+};
 
 }  // namespace thinwire::sync

@@ -1,4 +1,4 @@
-// A worker's position in clusters (method/clusters.h): the members with which it trains the same
+// A worker's position in clusters (method/within.h): the members with which it trains the same
 // weights, and sums over all clusters, for which only the first member of each cluster uses the
 // slow link and then broadcasts the result to the others.
 #pragma once
@@ -11,7 +11,7 @@
 
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/method/clusters.h"
+#include "thinwire/method/within.h"
 #include "thinwire/sync/member_sum.h"
 #include "thinwire/transport/communicator.h"
 
@@ -28,7 +28,7 @@ class Cluster {
   transport::Communicator& inside() { return inside_ ? *inside_ : communicator_; }
   // The round of a training step, restricted to this cluster's members.
   Round inside(const Round& round) const;
-  // The share of the round's tokens of this cluster, or of a given one.
+  // The share of the round's rows of this cluster, or of a given one.
   float weight(const Round& round) const { return weight(round, own_); }
   float weight(const Round& round, int cluster) const;
   // The share of this cluster among the members that have been active since `step`; 0 if it has

@@ -1,4 +1,4 @@
-#include "thinwire/sync/diloco.h"
+#include "thinwire/method/diloco.h"
 
 #include <algorithm>
 #include <deque>
@@ -8,10 +8,10 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/schedule/schedule.h"
 #include "thinwire/sync/diloco_outer_step.h"
 #include "thinwire/sync/local_update_strategy.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {
@@ -243,10 +243,68 @@ class Diloco final : public LocalUpdateStrategy {
   std::vector<FragmentState> fragments_;
 };
 
+class PseudoGradientReader final : public ContributionReader {
+ public:
+  PseudoGradientReader(const method::DilocoOptions& options, const tensor::Layout& layout)
+      : codec_(codec::wire_codec(options.wire)),
+        fragments_(diloco_fragments(layout, options.fragments())) {}
+
+  Result<void> read(std::span<const uint8_t> payload, codec::PayloadId, uint32_t fragment,
+                    tensor::Arena& out) override {
+    if (fragment >= fragments_.size()) {
+      return fail(FailureKind::kCorruptPayload, "the run has no such fragment");
+    }
+    const DilocoFragment& place = fragments_[fragment];
+    buffer_.resize(static_cast<size_t>(place.count));
+    auto done = codec_.decode(payload, buffer_);
+    if (!done) return done;
+    out.clear();
+    for (const FragmentPiece& piece : place.pieces) {
+      std::copy_n(buffer_.begin() + (piece.buffer - place.begin), piece.count,
+                  out.all().begin() + piece.arena);
+    }
+    return done;
+  }
+  std::vector<tensor::GradientRange> covered(uint32_t fragment) const override {
+    std::vector<tensor::GradientRange> ranges;
+    for (const FragmentPiece& piece : fragments_.at(fragment).pieces) {
+      ranges.push_back({.offset = piece.arena, .count = piece.count});
+    }
+    return ranges;
+  }
+
+ private:
+  const WireCodec& codec_;
+  const std::vector<DilocoFragment> fragments_;
+  std::vector<float> buffer_;
+};
+
+const method::DilocoOptions& options_of(const config::Section& section) {
+  return dynamic_cast<const method::DilocoOptions&>(section);
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_diloco(const Worker& worker, const method::DilocoOptions& options) {
-  return std::make_unique<Diloco>(worker, options);
-}
+const Algorithm kDiloco = {
+    .name = "diloco",
+    .strategy = [](const Worker& worker,
+                   const config::Section& section) -> std::unique_ptr<Strategy> {
+      return std::make_unique<Diloco>(worker, options_of(section));
+    },
+    .payloads =
+        [](const config::Section& section, const PayloadSource& source) {
+          const WireType wire = options_of(section).wire;
+          return codec::dense_reader(wire, wire, source.seed);
+        },
+    .sums_in =
+        [](const config::Section& section) {
+          const method::DilocoOptions& options = options_of(section);
+          return options.gathers() ? std::nullopt : std::optional(options.wire);
+        },
+    .contributions = [](const config::Section& section, const tensor::Layout& layout,
+                        ThreadPool&) -> std::unique_ptr<ContributionReader> {
+      return std::make_unique<PseudoGradientReader>(options_of(section), layout);
+    },
+};
 
 }  // namespace thinwire::sync

@@ -1,4 +1,4 @@
-#include "thinwire/sync/distro.h"
+#include "thinwire/method/distro.h"
 
 #include <algorithm>
 #include <deque>
@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/codec/distro_tiles.h"
+#include "thinwire/codec/sparse.h"
+#include "thinwire/codec/tile_work.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/optim/arena_norm.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/distro_applier.h"
 #include "thinwire/sync/distro_encoder.h"
 #include "thinwire/sync/distro_look_ahead.h"
-#include "thinwire/sync/distro_stateless.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {
@@ -215,10 +218,56 @@ class Distro final : public Strategy {
   Bytes payload_;                   // the newest one's, for checkpoints
 };
 
+class MomentumReader final : public ContributionReader {
+ public:
+  MomentumReader(const method::DistroOptions& options, const tensor::Layout& layout,
+                 ThreadPool& threads)
+      : tiles_(options, layout),
+        message_(tiles_.shapes(), options.values),
+        shrinks_(layout.size(), 1.0f),
+        work_(codec::make_tile_work(options, tiles_, layout, threads)) {}
+
+  Result<void> read(std::span<const uint8_t> payload, codec::PayloadId id, uint32_t,
+                    tensor::Arena& out) override {
+    id.method = codec::PayloadMethod::kDistro;
+    const auto body = codec::open_payload(payload, id);
+    if (!body) return tl::unexpected(body.error());
+    auto done = message_.open(*body);
+    if (done) done = message_.decode(0, message_.segments().size());
+    if (done) work_->step({&message_, 1}, {tensor::TileUpdate::kStore, shrinks_, 0}, out);
+    return done;
+  }
+
+ private:
+  const codec::DistroTiles tiles_;
+  codec::SparseMessage message_;
+  const std::vector<float> shrinks_;
+  const std::unique_ptr<codec::TileWork> work_;
+};
+
+const method::DistroOptions& options_of(const config::Section& section) {
+  return dynamic_cast<const method::DistroOptions&>(section);
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_distro(const Worker& worker, const method::DistroOptions& options) {
-  return std::make_unique<Distro>(worker, options);
-}
+const Algorithm kDistro = {
+    .name = "distro",
+    .strategy = [](const Worker& worker,
+                   const config::Section& section) -> std::unique_ptr<Strategy> {
+      return std::make_unique<Distro>(worker, options_of(section));
+    },
+    .payloads =
+        [](const config::Section& section, const PayloadSource& source) {
+          const method::DistroOptions& options = options_of(section);
+          const method::TilePlan plan = method::plan_tiles(source.layout.specs(), options.tiles());
+          return codec::sparse_reader(codec::PayloadMethod::kDistro, options.values,
+                                      codec::shapes_of(plan), source.seed);
+        },
+    .contributions = [](const config::Section& section, const tensor::Layout& layout,
+                        ThreadPool& threads) -> std::unique_ptr<ContributionReader> {
+      return std::make_unique<MomentumReader>(options_of(section), layout, threads);
+    },
+};
 
 }  // namespace thinwire::sync

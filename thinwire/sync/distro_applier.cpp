@@ -6,9 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "thinwire/codec/sparse_rows.h"
+#include "thinwire/codec/sparse.h"
 #include "thinwire/sync/distro_encoder.h"
-#include "thinwire/sync/distro_muon.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,11 +1,10 @@
-#include "thinwire/sync/distro_muon.h"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/newton_schulz.h"
+#include "thinwire/sync/distro_applier.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,9 +1,8 @@
-#include "thinwire/sync/distro_stateless.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "thinwire/base/simd.h"
+#include "thinwire/sync/distro_look_ahead.h"
 
 namespace thinwire::sync {
 namespace {

@@ -1,34 +1,51 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "thinwire/base/error.h"
-#include "thinwire/method/allreduce.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/distro.h"
-#include "thinwire/method/sparseloco.h"
-#include "thinwire/sync/allreduce.h"
-#include "thinwire/sync/diloco.h"
-#include "thinwire/sync/distro.h"
-#include "thinwire/sync/sparseloco.h"
-#include "thinwire/sync/strategy.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/sync/algorithm.h"
+#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {
 
-template <typename Options, std::unique_ptr<Strategy> (*kMake)(const Worker&, const Options&)>
-std::unique_ptr<Strategy> make(const Worker& worker, const config::Section& options) {
-  return kMake(worker, dynamic_cast<const Options&>(options));
+std::vector<const Algorithm*>& table() {
+  static std::vector<const Algorithm*> algorithms = {
+      &kAllReduce,
+      &kDistro,
+      &kDiloco,
+      &kSparseLoco,
+  };
+  return algorithms;
 }
 
-constexpr StrategyEntry kStrategies[] = {
-    {"allreduce", make<method::AllReduceOptions, make_allreduce>},
-    {"distro", make<method::DistroOptions, make_distro>},
-    {"diloco", make<method::DilocoOptions, make_diloco>},
-    {"sparseloco", make<method::SparseLocoOptions, make_sparseloco>},
-};
+const Algorithm& find(std::string_view name) {
+  for (const Algorithm* const algorithm : table()) {
+    if (algorithm->name == name) return *algorithm;
+  }
+  throw Error(
+      fmt::format("the algorithm '{}' has a spec but no record in sync/registry.cpp", name));
+}
+
+[[noreturn]] void refuse(const method::AlgorithmSpec& algorithm, std::string_view command,
+                         std::string_view part, std::string_view why) {
+  throw UsageError(
+      fmt::format("[sync] method: the algorithm \"{}\" cannot be {}: it has no {}, so {}",
+                  algorithm.name, command, part, why));
+}
 
 }  // namespace
 
-std::span<const StrategyEntry> all_strategies() { return kStrategies; }
+std::span<const Algorithm* const> all_algorithms() { return table(); }
+
+void add_algorithm(const Algorithm& algorithm) {
+  if (std::ranges::count(table(), algorithm.name, &Algorithm::name) > 0) {
+    throw UsageError(fmt::format("there is an algorithm \"{}\" already", algorithm.name));
+  }
+  table().push_back(&algorithm);
+}
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
   Worker with_state = worker;
@@ -37,10 +54,38 @@ std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
 }
 
 std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec) {
-  for (const StrategyEntry& entry : kStrategies) {
-    if (entry.name == spec.name) return entry.make(worker, spec.options);
-  }
-  throw Error(fmt::format("the algorithm '{}' has a spec but no strategy", spec.name));
+  return find(spec.name).strategy(worker, spec.options);
+}
+
+void check_payloads_readable(const method::AlgorithmSpec& algorithm) {
+  if (find(algorithm.name).payloads != nullptr) return;
+  refuse(algorithm, "served", "payload reader", "nobody could check what members offer");
+}
+
+std::unique_ptr<codec::PayloadReader> make_payload_reader(const method::AlgorithmSpec& algorithm,
+                                                          const PayloadSource& source) {
+  check_payloads_readable(algorithm);
+  return find(algorithm.name).payloads(algorithm.options, source);
+}
+
+const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
+  const auto sums_in = find(algorithm.name).sums_in;
+  const std::optional<WireType> type =
+      sums_in == nullptr ? std::nullopt : sums_in(algorithm.options);
+  return type ? &codec::wire_codec(*type) : nullptr;
+}
+
+void check_contributions_readable(const method::AlgorithmSpec& algorithm) {
+  if (find(algorithm.name).contributions != nullptr) return;
+  refuse(algorithm, "audited", "contribution reader",
+         "what members send could not be compared with gradients");
+}
+
+std::unique_ptr<ContributionReader> make_contribution_reader(const method::AlgorithmSpec& algorithm,
+                                                             const tensor::Layout& layout,
+                                                             ThreadPool& threads) {
+  check_contributions_readable(algorithm);
+  return find(algorithm.name).contributions(algorithm.options, layout, threads);
 }
 
 }  // namespace thinwire::sync

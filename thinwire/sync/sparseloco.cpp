@@ -1,14 +1,16 @@
-#include "thinwire/sync/sparseloco.h"
+#include "thinwire/method/sparseloco.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/codec/sparse.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/schedule/fragments.h"
-#include "thinwire/sync/diloco_fragments.h"
+#include "thinwire/schedule/schedule.h"
 #include "thinwire/sync/diloco_outer_step.h"
 #include "thinwire/sync/local_update_strategy.h"
+#include "thinwire/sync/methods.h"
 #include "thinwire/sync/sparseloco_codec.h"
 
 namespace thinwire::sync {
@@ -116,11 +118,48 @@ class SparseLoco final : public LocalUpdateStrategy {
   schedule::FragmentSchedule schedule_;
 };
 
+class DeltaReader final : public ContributionReader {
+ public:
+  DeltaReader(const method::SparseLocoOptions& options, const tensor::Layout& layout,
+              ThreadPool& threads)
+      : codec_(options, {}, layout, threads) {}
+
+  Result<void> read(std::span<const uint8_t> payload, codec::PayloadId id, uint32_t,
+                    tensor::Arena& out) override {
+    constexpr float kWhole[] = {1};
+    id.method = codec::PayloadMethod::kSparseLoco;
+    const transport::Delivery one{static_cast<int>(id.sender),
+                                  std::make_shared<const Bytes>(payload.begin(), payload.end())};
+    return codec_.sum({&one, 1}, kWhole, id, out.all());
+  }
+
+ private:
+  SparseLocoCodec codec_;
+};
+
+const method::SparseLocoOptions& options_of(const config::Section& section) {
+  return dynamic_cast<const method::SparseLocoOptions&>(section);
+}
+
 }  // namespace
 
-std::unique_ptr<Strategy> make_sparseloco(const Worker& worker,
-                                          const method::SparseLocoOptions& options) {
-  return std::make_unique<SparseLoco>(worker, options);
-}
+const Algorithm kSparseLoco = {
+    .name = "sparseloco",
+    .strategy = [](const Worker& worker,
+                   const config::Section& section) -> std::unique_ptr<Strategy> {
+      return std::make_unique<SparseLoco>(worker, options_of(section));
+    },
+    .payloads =
+        [](const config::Section& section, const PayloadSource& source) {
+          const method::ChunkPlan chunks =
+              method::plan_chunks(source.layout.specs(), options_of(section));
+          return codec::sparse_reader(codec::PayloadMethod::kSparseLoco, ValueFormat::kTwoBit,
+                                      codec::shapes_of(chunks.plan), source.seed);
+        },
+    .contributions = [](const config::Section& section, const tensor::Layout& layout,
+                        ThreadPool& threads) -> std::unique_ptr<ContributionReader> {
+      return std::make_unique<DeltaReader>(options_of(section), layout, threads);
+    },
+};
 
 }  // namespace thinwire::sync

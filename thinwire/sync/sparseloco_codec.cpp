@@ -24,6 +24,7 @@ SparseLocoCodec::SparseLocoCodec(const method::SparseLocoOptions& options,
                                  const AggregateOptions& aggregate, const tensor::Layout& layout,
                                  ThreadPool& threads)
     : decay_(static_cast<float>(options.decay)),
+      of_senders_(options.aggregate == method::SlotMean::kOfSenders),
       aggregate_(aggregate),
       layout_(layout),
       threads_(threads),
@@ -140,6 +141,7 @@ Result<void> SparseLocoCodec::sum(std::span<const transport::Delivery> deliverie
   }
   threads_.for_each(static_cast<int64_t>(segments_.size()), [&](int64_t segment) {
     add_segment(static_cast<size_t>(segment), weights, out);
+    if (of_senders_) divide_by_senders(static_cast<size_t>(segment), weights, out);
   });
   return {};
 }
@@ -175,9 +177,9 @@ void SparseLocoCodec::aggregate(std::span<const float> weights, std::span<float>
           const codec::SparseShape& shape = shapes_[part.tensor];
           own.begin(messages.size());
           for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
-            aggregation.combine(
-                {own.expand(messages, index, shape, tile), static_cast<size_t>(shape.slots), false},
-                out.data() + place(part.tensor, tile));
+            aggregation.combine({own.expand(messages, index, shape, tile),
+                                 static_cast<size_t>(shape.slots), of_senders_},
+                                out.data() + place(part.tensor, tile));
           }
         }
       });
@@ -219,6 +221,25 @@ void SparseLocoCodec::add_segment(size_t segment, std::span<const float> weights
       for (uint32_t entry = 0; entry < count; ++entry) {
         chunk[slots[entry]] += weights[i] * values[entry];
       }
+    }
+  }
+}
+
+void SparseLocoCodec::divide_by_senders(size_t segment, std::span<const float> weights,
+                                        std::span<float> sum) const {
+  const codec::SparseSegment& part = segments_[segment];
+  const codec::SparseShape& shape = shapes_[part.tensor];
+  std::vector<float> senders(static_cast<size_t>(shape.slots));
+  for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+    std::ranges::fill(senders, 0.0f);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const uint16_t* const slots = received_[i].slots(shape.first_kept + tile * shape.kept);
+      const uint32_t count = received_[i].count(shape.first_tile + tile);
+      for (uint32_t entry = 0; entry < count; ++entry) senders[slots[entry]] += weights[i];
+    }
+    float* const chunk = sum.data() + place(part.tensor, tile);
+    for (size_t slot = 0; slot < senders.size(); ++slot) {
+      if (senders[slot] > 0) chunk[slot] /= senders[slot];
     }
   }
 }

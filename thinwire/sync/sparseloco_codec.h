@@ -12,7 +12,6 @@
 #include "thinwire/base/aggregate.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
-#include "thinwire/codec/sparse_rows.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/sparseloco.h"
 #include "thinwire/tensor/storage/arena.h"
@@ -32,8 +31,9 @@ class SparseLocoCodec {
   Bytes encode(const tensor::Arena& shared, const tensor::Arena& params,
                const codec::PayloadId& id);
 
-  // out = the sum of weight * values over the payloads, in order, with one weight per payload, or
-  // their aggregate by the rule. All payloads must belong to the round in `id`; the sender of each
+  // out = the sum of weight * values over the payloads, in order, with one weight per payload,
+  // divided by the weight of a value's senders if the options say so; or their aggregate by the
+  // rule. All payloads must belong to the round in `id`; the sender of each
   // is its delivery's member. `out` has the length of an arena. A payload that does not decode is a
   // failure; with a rule other than the mean it is left out, and the failure is that none decodes.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
@@ -58,6 +58,9 @@ class SparseLocoCodec {
   std::vector<std::optional<Failure>> decode(std::span<const transport::Delivery> deliveries,
                                              const codec::PayloadId& id);
   void add_segment(size_t segment, std::span<const float> weights, std::span<float> sum) const;
+  // Divides the sum of a segment at each value by the weight of those that sent it.
+  void divide_by_senders(size_t segment, std::span<const float> weights,
+                         std::span<float> sum) const;
   // The aggregate of the first `weights.size()` of received_.
   void aggregate(std::span<const float> weights, std::span<float> out);
   // The position in an arena at which the values of a part's tile begin.
@@ -66,6 +69,7 @@ class SparseLocoCodec {
   }
 
   float decay_;
+  bool of_senders_;
   const AggregateOptions aggregate_;
   const tensor::Layout& layout_;
   ThreadPool& threads_;

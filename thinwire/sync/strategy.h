@@ -24,7 +24,6 @@
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/agreement.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/named_span.h"
@@ -134,12 +133,6 @@ class Strategy {
 // strategy keeps these separately.
 void share_params(const tensor::Arena& params, Strategy& strategy);
 
-struct StrategyEntry {
-  std::string_view name;  // method::Method::algorithm
-  std::unique_ptr<Strategy> (*make)(const Worker& worker, const config::Section& options);
-};
-
-std::span<const StrategyEntry> all_strategies();
 // The strategy of the run's method.
 std::unique_ptr<Strategy> make_strategy(const Worker& worker);
 // The strategy of another algorithm for the same worker.

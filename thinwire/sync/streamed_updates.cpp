@@ -2,13 +2,98 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/simd.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/method/gradient_sums.h"
+#include "thinwire/optim/optimizer.h"
 
 namespace thinwire::sync {
+
+SharedBases::SharedBases(const Worker& worker, MemberSum& sum, const WireCodec& gradients)
+    : worker_(worker), sum_(sum), codec_(codec::wire_codec(method::basis_wire(gradients.type))) {}
+
+optim::Average SharedBases::average(const Round& round, size_t tensor) {
+  if (round.size() == 1) return {};
+  return [this, &round, tensor, number = uint32_t{0}](std::span<float> values) mutable {
+    sum(round, method::basis_fragment(tensor, number++), values);
+  };
+}
+
+void SharedBases::sum(const Round& round, uint32_t fragment, std::span<float> values) {
+  if (failure_) return;
+  const float weight = round.own(worker_.communicator.rank()).weight;
+  for (float& value : values) value *= weight;
+  const transport::Key key{round.run, round.epoch, round.number, fragment};
+  sum_.start(key, values, codec_, shares_of(round));
+  const Stopwatch waiting;
+  worker_.permits.pause();
+  const auto done = sum_.wait(key, values, worker_.spec.timeout_s);
+  worker_.permits.resume();
+  waited_ += waiting.seconds();
+  if (!done) failure_ = done.error();
+}
+
+Result<double> SharedBases::finish() {
+  const double waited = std::exchange(waited_, 0);
+  if (failure_) return tl::unexpected(*failure_);
+  return waited;
+}
+
+using config::ClipBy;
+
+Clipping::Clipping(ClipBy by, double clip, size_t tensors)
+    : by_(by), clip_(clip), norms_(tensors) {}
+
+void Clipping::measure(const tensor::Arena& gradients, ThreadPool& threads) {
+  if (by_ == ClipBy::kStep || clip_ == 0) {
+    whole_ = arena_norm_.of(gradients, threads);
+    return;
+  }
+  for (size_t tensor = 0; tensor < norms_.size(); ++tensor) {
+    measure(tensor, gradients.tensor(tensor), threads);
+  }
+}
+
+double Clipping::measure(size_t tensor, std::span<const float> gradient, ThreadPool& threads,
+                         bool continues) {
+  squares_ = optim::add_squares(continues ? squares_ : 0, gradient, threads);
+  return norms_[tensor] = std::sqrt(squares_);
+}
+
+float Clipping::scale(size_t tensor) const {
+  switch (by_) {
+    case ClipBy::kStep:
+      return whole_ ? optim::clip_scale(*whole_, clip_) : 1;
+    case ClipBy::kPrevious:
+      return optim::clip_scale(static_cast<double>(previous_), clip_);
+    case ClipBy::kTensor:
+      break;
+  }
+  return optim::clip_scale(norms_[tensor], clip_);
+}
+
+double Clipping::norm() const {
+  if (whole_) return *whole_;
+  double sum = 0;
+  for (const double norm : norms_) sum += norm * norm;
+  return std::sqrt(sum);
+}
+
+void Clipping::end_step() {
+  previous_ = static_cast<float>(norm());
+  whole_.reset();
+}
+
+std::vector<StateTensor> Clipping::state() {
+  if (by_ != ClipBy::kPrevious || clip_ == 0) return {};
+  return {{"clip.previous_norm", std::span(&previous_, 1), Agreement::kConsensus}};
+}
+
 namespace {
 
 THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict to, int64_t count,

@@ -41,8 +41,10 @@ void Collector::note_shares(int64_t step, const Parts<StepPart>& parts) {
   std::vector<int64_t> tokens;
   for (const auto& [member, part] : parts) tokens.push_back(part.tokens);
   if (!tokens_of_.empty() && tokens != tokens_of_) {
-    recorder_.message(
-        step, fmt::format("from step {} on workers take {} tokens", step, fmt::join(tokens, ", ")));
+    const bool alone = tokens.size() == 1;
+    recorder_.message(step, fmt::format("from step {} on, {} on {} tokens a step (before: {})",
+                                        step, alone ? "this member trains" : "the workers train",
+                                        fmt::join(tokens, ", "), fmt::join(tokens_of_, ", ")));
   }
   tokens_of_ = std::move(tokens);
 }

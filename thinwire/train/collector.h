@@ -10,9 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/eval/class_metrics.h"
-#include "thinwire/eval/number_metrics.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/eval/metrics.h"
 #include "thinwire/report/recorder.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
 
@@ -97,5 +99,14 @@ class Collector {
   std::optional<uint64_t> last_digest_;
   std::vector<int64_t> tokens_of_;  // each member's in the last step, ordered by member
 };
+
+// The loss on a validation set that all workers evaluated together, for decisions that all must
+// take in the same way: each sends its part, and each adds up all parts in the order of the
+// members.
+
+// The total after `completed` steps, with the same bits on every worker. Waits for the others, and
+// gives its cores back meanwhile.
+Result<double> shared_loss(transport::Communicator& communicator, PermitHold& permits, uint64_t run,
+                           int64_t completed, const EvalPart& part, double timeout_s);
 
 }  // namespace thinwire::train

@@ -12,7 +12,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/rows.h"
-#include "thinwire/data/token_sets.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::train {

@@ -1,10 +1,14 @@
 #include "thinwire/train/gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/method/memory/slabs.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/train/site.h"
 
@@ -17,6 +21,10 @@ using method::GradientStore;
 std::vector<TensorSpec> kept_tensors(const config::Recipe& recipe, const tensor::Layout& layout) {
   if (method::gradient_store(recipe) != GradientStore::kProjected) return {};
   return method::gradient_tensors(method::optimizer_options(recipe), layout.specs());
+}
+
+int64_t row_count(const StepRows& step) {
+  return static_cast<int64_t>(step.tokens.size()) / (step.sequence + 1);
 }
 
 }  // namespace
@@ -47,8 +55,7 @@ StepRows part_of(const StepRows& step, int64_t first, int64_t count) {
 }
 
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink) {
-  const int64_t width = step.sequence + 1;
-  const int64_t rows = static_cast<int64_t>(step.tokens.size()) / width;
+  const int64_t rows = row_count(step);
   const double a_row =
       step.marks.weights.empty() ? static_cast<double>(step.sequence) : step.counted_a_row;
   const double of_rows = static_cast<double>(step.of_rows > 0 ? step.of_rows : rows);
@@ -114,6 +121,7 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
       if (!projecting_) projecting_.emplace(layout_, arena_, projecting());
       return accumulate(*projecting_);
     case GradientStore::kStreamed:
+      if (row_count(rows) > rows.max_rows) return compute_whole(rows, model);
       if (!streamed_) streamed_.emplace(layout_, stream_size(model), streaming());
       return accumulate(*streamed_);
     case GradientStore::kWhole:
@@ -126,6 +134,26 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
   }
   tensor::WholeGradients whole(arena_, [this](int group) { end_group(group); });
   return accumulate(whole);
+}
+
+double StepGradients::compute_whole(const StepRows& rows, model::Model& model) const {
+  if (projected_) {
+    throw Error(fmt::format(
+        "step {}: others are away, so {} rows of the step are this member's, more than the {} that "
+        "go through the model in one pass, which train.update = layer with optim.gradients = "
+        "projected needs",
+        round_->step + 1, row_count(rows), rows.max_rows));
+  }
+  tensor::Arena gradients(layout_);
+  const std::vector<GradientGroup> groups = gradient_groups(layout_.specs());
+  tensor::WholeGradients whole(gradients, [&](int number) {
+    const auto group = std::ranges::find(groups, number, &GradientGroup::number);
+    for (const size_t tensor : group->tensors) {
+      strategy_->take_gradient(*round_, tensor, std::as_const(gradients).tensor(tensor));
+    }
+    end_group(number);
+  });
+  return accumulate_gradients(model, rows, whole);
 }
 
 size_t StepGradients::bytes() const {

@@ -67,6 +67,9 @@ class StepGradients {
   size_t bytes() const;
 
  private:
+  // Where gradients are handed over one by one, but the rows need several passes, because a member
+  // has more than its share while others are away: forms all of them first.
+  double compute_whole(const StepRows& rows, model::Model& model) const;
   void end_group(int group) const;
   tensor::StreamedGradients::Handlers streaming() const;
   tensor::ProjectedGradients::Handlers projecting() const;

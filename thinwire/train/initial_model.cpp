@@ -14,8 +14,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/values.h"
+#include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/hf_origin.h"
 #include "thinwire/convert/load.h"
+#include "thinwire/data/chat/chat_template.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::train {
@@ -34,6 +36,16 @@ bool is_of_model(const std::string& name, const std::string& architecture) {
 // A value of the same field of another recipe.
 void copy_value(const config::Field& from, const config::Field& to) {
   std::visit([&](auto target) { *target = *std::get<decltype(target)>(from.target); }, to.target);
+}
+
+// The chat template that a model came with; empty: none that can be read.
+std::string own_template(const convert::HfOrigin& origin) {
+  try {
+    const auto chat = data::chat_template_among(origin);
+    return chat == nullptr ? std::string() : chat->source();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 bool leaves_open(const config::Recipe& recipe, const std::string& name,
@@ -59,11 +71,19 @@ std::vector<std::string> complete(config::Recipe& recipe, config::Recipe origin)
   return contradictions;
 }
 
+config::Recipe describe_initial_model(const std::string& init) {
+  try {
+    return convert::describe_model(init);
+  } catch (const Error& error) {
+    throw Error(fmt::format("[train] init: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 void take_initial_model(config::Recipe& recipe) {
   if (recipe.train.init.empty()) return;
-  const auto contradictions = complete(recipe, convert::describe_model(recipe.train.init));
+  const auto contradictions = complete(recipe, describe_initial_model(recipe.train.init));
   if (!contradictions.empty()) {
     throw UsageError(
         fmt::format("[train] init: {} holds a model with {}; leave these fields out, and they are "
@@ -79,20 +99,35 @@ void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint) {
   method::check_choices(recipe);
 }
 
-void require_initial_model(const config::Recipe& recipe) {
-  if (recipe.data.records != "preferences" || !recipe.train.init.empty()) return;
-  throw UsageError(
-      "[data] records = \"preferences\" needs [train] init: preferences are learnt against the "
-      "model that training starts from");
+namespace {
+
+// The files of the folder that the run's model came from, with the chat template of its data, which
+// need not be the model's own.
+convert::HfOrigin origin_of_run(const config::Recipe& recipe, const fs::path& checkpoint) {
+  if (!checkpoint.empty()) return convert::origin_of(checkpoint);
+  convert::HfOrigin origin;
+  if (!recipe.train.init.empty()) origin = convert::origin_of(recipe.train.init);
+  const fs::path file = fs::path(recipe.data.dir) / data::kChatTemplateFile;
+  const bool chats = recipe.data.records == "chats" || recipe.data.records == "preferences";
+  if (!chats || !is_file(file)) return origin;
+  std::string source = read_text_file(file);
+  if (source != own_template(origin)) origin[data::kChatTemplateFile] = std::move(source);
+  return origin;
 }
+
+}  // namespace
 
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
                                                 const fs::path& checkpoint) {
-  const fs::path source = checkpoint.empty() ? fs::path(recipe.train.init) : checkpoint;
-  if (source.empty()) return {};
-  std::string text = convert::origin_text_of(source);
-  if (text.empty()) return {};
-  return {{convert::kOriginFile, std::move(text)}};
+  const convert::HfOrigin origin = origin_of_run(recipe, checkpoint);
+  if (origin.empty()) return {};
+  return {{convert::kOriginFile, convert::print_origin(origin)}};
+}
+
+std::string turn_end_note(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                          const fs::path& checkpoint) {
+  if (recipe.data.records != "chats" && recipe.data.records != "preferences") return {};
+  return convert::turn_end_note(origin_of_run(recipe, checkpoint), vocabulary);
 }
 
 }  // namespace thinwire::train

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/vocabulary.h"
 
 namespace thinwire::train {
 
@@ -22,13 +23,15 @@ void take_initial_model(config::Recipe& recipe);
 // unchanged for checkpoint::check_resume to judge.
 void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint);
 
-// Throws UsageError for a run that learns preferences and names no model: they are learnt against
-// the one that training starts from. Not for members on many hosts, which receive its weights.
-void require_initial_model(const config::Recipe& recipe);
-
-// Files, by name, that the run's checkpoints keep from the Hugging Face folder that its model came
-// from (convert/hf_origin.h). `checkpoint` is the one that the run resumes; empty for a new run.
+// Files, by name, that the run's checkpoints keep for an export: of the Hugging Face folder that
+// its model came from, and the chat template of its data (convert/hf_origin.h). `checkpoint` is the
+// one that the run resumes; empty for a new run.
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
                                                 const fs::path& checkpoint);
+
+// What the user should know of a run on chats whose turns end with another token than the model's
+// texts (convert/end_tokens.h); empty: nothing.
+std::string turn_end_note(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                          const fs::path& checkpoint = {});
 
 }  // namespace thinwire::train

@@ -8,23 +8,21 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
-#include "thinwire/checkpoint/adapter_weights.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/data/utf8.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/formats.h"
-#include "thinwire/method/memory/offload.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
-
 namespace {
 
 bool is_ascii(const std::string& text) {
@@ -70,6 +68,8 @@ bool same_tokens(const data::Vocabulary& a, const data::Vocabulary& b) {
   if (a.digest() == b.digest()) return true;
   if (a.size() != b.size() || a.eos() != b.eos()) return false;
   for (int32_t token = 0; token < a.size(); ++token) {
+    // That of unknown text stands for none of its own; formats show it differently.
+    if (token == a.unknown() || token == b.unknown()) continue;
     if (a.piece(token) != b.piece(token)) return false;
   }
   const std::string text = text_of_pieces(a);
@@ -168,7 +168,7 @@ StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocab
   }
   draw_factors(recipe, 0, *start.trained);
   if (!recipe.adapter.init.empty()) {
-    convert::read_factors(recipe.adapter.init, recipe.adapter, start.base_digest, *start.trained);
+    convert::read_factors(recipe.adapter.init, recipe, start.base_digest, *start.trained);
   }
   if (frozen->layout.size() > 0) start.frozen = frozen;
   return start;

@@ -1,5 +1,3 @@
-#include "thinwire/train/make_reference.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +17,7 @@
 #include "thinwire/model/registry.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/reference.h"
 
 namespace thinwire::train {
 namespace {

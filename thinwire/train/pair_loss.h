@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/config/preference_section.h"
-#include "thinwire/model/document_loss.h"
+#include "thinwire/config/sections.h"
+#include "thinwire/model/model.h"
 #include "thinwire/train/collector.h"
 
 namespace thinwire::train {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "thinwire/checkpoint/adapter_weights.h"
+#include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/adapters/relora.h"
 
@@ -39,8 +39,10 @@ bool Relora::after_step(int64_t completed, std::span<const StateTensor> optimize
   draw_factors(recipe_, static_cast<uint64_t>(completed), params_);
   const tensor::Layout& layout = params_.layout();
   for (const StateTensor& part : optimizer) {
-    // Each part has a value for every parameter, in their order.
-    assert(static_cast<int64_t>(part.values.size()) == layout.total());
+    assert(part.dtype == DType::kF32);
+    // The optimizer's parts have a value for every parameter, in their order; the rest is of
+    // clipping, and does not depend on the factors.
+    if (std::cmp_not_equal(part.values.size(), layout.total())) continue;
     for (size_t i = 0; i < layout.size(); ++i) {
       const TensorSpec& spec = layout.specs()[i];
       if (!method::is_factor(spec)) continue;

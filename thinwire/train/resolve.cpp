@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/threads.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::train {
@@ -21,17 +20,30 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
     throw UsageError(fmt::format("[model] vocab must be >= {} (the vocabulary in {}), got {}",
                                  tokens, recipe.data.dir, recipe.model.vocab));
   }
+  resolve_machine(recipe);
+  config::check_recipe(recipe);
+}
+
+void resolve_machine(config::Recipe& recipe) {
   const model::Placement placement = model::parse_device(recipe.train.device);
   if (recipe.train.device == "auto") recipe.train.device = placement ? "cuda" : "cpu";
   const bool bf16 =
       model::parse_precision(recipe.train.precision, placement) == model::Precision::kBf16;
   recipe.train.precision = bf16 ? "bf16" : "fp32";
-  if (recipe.train.threads > available_cores()) {
-    throw UsageError(
-        fmt::format("[train] threads must be <= {} (the cores of this machine), got {}",
-                    available_cores(), recipe.train.threads));
+  if (const int cores = cores_here().affinity; recipe.train.threads > cores) {
+    throw UsageError(fmt::format(
+        "[train] threads must be <= {} (the cores on which this process may run), got {}", cores,
+        recipe.train.threads));
   }
-  config::check_recipe(recipe);
+}
+
+std::string thread_warning(const config::Recipe& recipe, const Cores& cores) {
+  if (recipe.train.threads <= cores.usable()) return "";
+  return fmt::format(
+      "train.threads = {} is more than this process may use all the time: {}; threads that wait "
+      "for "
+      "each other lose more time than they save, so {} may be faster",
+      recipe.train.threads, cores.describe(), cores.usable());
 }
 
 }  // namespace thinwire::train

@@ -1,5 +1,6 @@
 #include "thinwire/train/run_sink.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "thinwire/base/clock.h"
@@ -60,6 +61,36 @@ bool FolderSink::checkpoint_due(int64_t completed) {
   const int64_t agreed = *checkpoint_step_.reach(completed);
   if (checkpoint_wanted()) checkpoint_step_.settle_here();
   return agreed == completed;
+}
+
+std::optional<int64_t> AgreedPoint::reach(int64_t point) {
+  const std::lock_guard lock(mutex_);
+  if (point > limit_) return std::nullopt;
+  latest_ = std::max(latest_, point);
+  return agreed_;
+}
+
+void AgreedPoint::settle_here() {
+  const std::lock_guard lock(mutex_);
+  if (agreed_ == kNone) agreed_ = latest_ + 1;
+}
+
+int64_t AgreedPoint::promise(int64_t margin) {
+  const std::lock_guard lock(mutex_);
+  agreed_ = kNone;
+  limit_ = latest_ + margin;
+  return latest_;
+}
+
+void AgreedPoint::settle(int64_t point) {
+  const std::lock_guard lock(mutex_);
+  agreed_ = point;
+  limit_ = kNone;
+}
+
+void AgreedPoint::all_reached(int64_t point) {
+  const std::lock_guard lock(mutex_);
+  if (agreed_ <= point) agreed_ = kNone;
 }
 
 }  // namespace thinwire::train

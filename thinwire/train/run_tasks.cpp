@@ -30,7 +30,8 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
       throw UsageError(fmt::format("eval.tasks has {}, which needs an encoder", name));
     }
     std::vector<eval::ItemPrompts> prompts = eval::encode_items(items, prompter);
-    tasks.push_back({std::move(items), std::move(prompts)});
+    std::string note = eval::cut_note(items.task, eval::count_cut(prompts), recipe.train.sequence);
+    tasks.push_back({std::move(items), std::move(prompts), std::move(note)});
   }
   return tasks;
 }

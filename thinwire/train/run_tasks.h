@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "thinwire/base/file.h"
@@ -19,6 +20,7 @@ namespace thinwire::train {
 struct RunTask {
   eval::TaskItems items;
   std::vector<eval::ItemPrompts> prompts;
+  std::string note;  // what train.sequence had no room for (eval::cut_note)
 };
 
 // Texts begin as convert::load_model will report for the run's checkpoints; `resumed` is the

@@ -1,9 +1,8 @@
-#include "thinwire/train/shared_loss.h"
-
 #include <utility>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/method/operations.h"
+#include "thinwire/train/collector.h"
 
 namespace thinwire::train {
 

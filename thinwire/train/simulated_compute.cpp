@@ -1,7 +1,7 @@
 #include "thinwire/train/simulated_compute.h"
 
 #include "thinwire/method/gradient_sums.h"
-#include "thinwire/train/open_round.h"
+#include "thinwire/train/round_source.h"
 
 namespace thinwire::train {
 

@@ -13,11 +13,9 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/plain_message.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 
@@ -181,35 +179,7 @@ void help(transport::Communicator& ranks) {
   }
 }
 
-[[noreturn]] void refuse(const std::string& field, std::string_view right, std::string_view value) {
-  throw UsageError(
-      fmt::format("{} must be {} where the ranks of a site compute one worker's "
-                  "gradients, got {}: their sum is formed at the end of a step",
-                  field, right, value));
-}
-
 }  // namespace
-
-void check_site(const config::Recipe& recipe) {
-  switch (method::gradient_store(recipe)) {
-    case method::GradientStore::kStreamed:
-      refuse("[train] update", "\"step\"", "\"layer\"");
-    case method::GradientStore::kProjected:
-      refuse("[optim] gradients", "\"whole\"", "\"projected\"");
-    case method::GradientStore::kWhole:
-      break;
-  }
-  if (recipe.train.offload) {
-    throw UsageError(
-        "[train] offload must be false where the ranks of a site compute one worker's gradients, "
-        "got true: the weights are sent to all ranks in every step");
-  }
-  if (recipe.data.records == "preferences") {
-    throw UsageError(
-        "[data] records = \"preferences\" cannot be learnt by the ranks of a site: the loss of a "
-        "pair of answers needs what only the worker has");
-  }
-}
 
 Site::~Site() {
   if (in_step_) {

@@ -20,10 +20,6 @@
 
 namespace thinwire::train {
 
-// Throws UsageError for a recipe whose gradients a site cannot sum: gradients that are not kept
-// whole until the end of a step, losses of pairs of answers, weights in files.
-void check_site(const config::Recipe& recipe);
-
 // Rank 0's end; used by one thread at a time.
 class Site {
  public:

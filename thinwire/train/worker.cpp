@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/offload.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/model_spec.h"

@@ -12,10 +12,8 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/checkpoint/best_loss.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/data/prefetch.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
@@ -25,7 +23,6 @@
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/relora.h"
-#include "thinwire/train/round_observer.h"
 #include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/train/run_tasks.h"

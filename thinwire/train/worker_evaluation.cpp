@@ -8,9 +8,9 @@
 #include "thinwire/base/number_tokens.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/model/registry.h"
+#include "thinwire/train/collector.h"
 #include "thinwire/train/corpus.h"
-#include "thinwire/train/open_round.h"
-#include "thinwire/train/shared_loss.h"
+#include "thinwire/train/round_source.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::train {

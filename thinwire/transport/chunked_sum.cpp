@@ -4,7 +4,54 @@
 
 #include <algorithm>
 
+#include "thinwire/base/simd.h"
+
 namespace thinwire::transport {
+namespace {
+
+// Elementwise, so any width gives the same bits.
+THINWIRE_CLONES void add_values(std::span<const float> values, std::span<float> sum) {
+  const float* __restrict from = values.data();
+  float* __restrict to = sum.data();
+  const size_t count = sum.size();
+  for (size_t i = 0; i < count; ++i) to[i] += from[i];
+}
+
+}  // namespace
+
+void CodedSum::begin(std::span<float> sum) { std::ranges::fill(sum, 0.0f); }
+
+Result<void> CodedSum::add(const WireCodec& codec, std::span<const float> values,
+                           std::span<float> sum) {
+  if (codec.type == WireType::kF32) {
+    add_values(values, sum);
+    return {};
+  }
+  bytes_.resize(wire_bytes(codec.type, values.size()));
+  codec.encode(values, bytes_);
+  return add_coded(codec, bytes_, sum);
+}
+
+Result<void> CodedSum::add_coded(const WireCodec& codec, std::span<const uint8_t> coded,
+                                 std::span<float> sum) {
+  decoded_.resize(sum.size());
+  if (auto done = codec.decode(coded, decoded_); !done) return done;
+  add_values(decoded_, sum);
+  return {};
+}
+
+Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum) {
+  if (codec.type == WireType::kF32) return {};
+  bytes_.resize(wire_bytes(codec.type, sum.size()));
+  return finish(codec, sum, bytes_);
+}
+
+Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum,
+                              std::span<uint8_t> coded) {
+  codec.encode(sum, coded);
+  return codec.decode(coded, sum);
+}
+
 namespace {
 
 // Small enough for the L2 cache, and so that a member that leaves does not wait long.
@@ -130,6 +177,21 @@ bool ChunkedSum::has(int member) const { return std::ranges::binary_search(membe
 bool ChunkedSum::needs(int member) const {
   if (!has(member)) return false;
   return is_here(member) ? !done() : !sums_.contains(member);
+}
+
+std::vector<int> ChunkedSum::awaited() const {
+  std::vector<int> silent;
+  std::vector<int> unfinished;
+  for (const int member : members_) {
+    if (is_here(member)) {
+      if (!values_.contains(member)) silent.push_back(member);
+      continue;
+    }
+    const auto has_given = [&](int owner) { return contributions_.contains({owner, member}); };
+    if (!std::ranges::all_of(here_, has_given)) silent.push_back(member);
+    if (!sums_.contains(member)) unfinished.push_back(member);
+  }
+  return silent.empty() ? unfinished : silent;
 }
 
 bool ChunkedSum::formed(int owner) const {

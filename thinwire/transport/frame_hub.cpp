@@ -65,6 +65,11 @@ void FrameHub::wake() {
   changed_.notify_all();
 }
 
+void FrameHub::tell_waits(TellWait tell, double first_s) {
+  tell_wait_ = std::move(tell);
+  tell_long_waits(first_s);
+}
+
 Result<void> FrameHub::deliver(Frame frame) {
   const bool is_note = frame.head.kind == FrameKind::kNote;
   {

@@ -22,6 +22,8 @@ class FrameHub final : public Hub {
   // Frames from one member to another arrive in the order of sending. May be called by any thread,
   // with locks held, so it must only queue.
   using Send = std::function<void(int to, Bytes frame)>;
+  // The members that one here has waited for, and for how long.
+  using TellWait = std::function<void(const std::vector<int>& others, double seconds)>;
   // Bytes outside the members' operations, see note().
   using TakeNote = std::function<void(int from, Bytes note)>;
 
@@ -38,6 +40,10 @@ class FrameHub final : public Hub {
   Result<void> wait_until(const std::function<bool()>& ready);
   void wake();
 
+  // Has `tell` called, never with locks held, when a wait has taken `first_s` and is unusually
+  // long. To be called once, before the first wait.
+  void tell_waits(TellWait tell, double first_s = 30);
+
   int self() const { return self_; }
   int members() const { return members_; }
   // For the thread that moves the frames. Processes a frame to this member; kCorruptPayload for a
@@ -48,10 +54,14 @@ class FrameHub final : public Hub {
 
  private:
   void hand_out_notes();
+  void on_long_wait(const std::vector<int>& others, double seconds) override {
+    tell_wait_(others, seconds);
+  }
 
   const int self_;
   const int members_;
   CodedSum memory_;  // of work()
+  TellWait tell_wait_;
   TakeNote take_note_;
   std::deque<std::pair<int, Bytes>> notes_;  // arrived, not yet delivered
   std::mutex note_mutex_;                    // held while notes are delivered

@@ -1,20 +1,28 @@
 #include "thinwire/transport/hub.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
 #include <numeric>
 #include <utility>
 
+#include "thinwire/base/clock.h"
+
 namespace thinwire::transport {
+namespace {
+
+auto seconds_of(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
 
 struct Hub::Deadline {
   explicit Deadline(double seconds)
-      : timeout_s(seconds),
-        at(std::chrono::steady_clock::now() +
-           std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-               std::chrono::duration<double>(seconds))) {}
+      : timeout_s(seconds), at(std::chrono::steady_clock::now() + seconds_of(seconds)) {}
   double timeout_s;
   std::chrono::steady_clock::time_point at;
 };
@@ -65,7 +73,9 @@ Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key
   Lock lock(mutex_);
   const Operation operation{group, key};
   if (!rendezvous_.offered(operation)) return unknown_operation(member, "all_gather");
-  auto failure = wait(lock, deadline, [&] { return rendezvous_.closed(operation); });
+  auto failure = wait(
+      lock, deadline, [&] { return rendezvous_.closed(operation); },
+      [&] { return rendezvous_.awaited(operation); });
   if (!failure) {
     failure = wait_for_carrier(lock, deadline, Collective::kAllGather, operation, member);
   }
@@ -160,21 +170,51 @@ bool Hub::work(Lock& lock, CodedSum& memory) {
   return true;
 }
 
+void Hub::tell_long_waits(double first_s) {
+  const std::lock_guard lock(mutex_);
+  told_from_s_ = first_s;
+}
+
 std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
-                                 const std::function<bool()>& ready) {
-  const bool in_time =
-      changed_.wait_until(lock, deadline.at, [&] { return rendezvous_.aborted() || ready(); });
+                                 const std::function<bool()>& ready, const Awaited& awaited) {
+  const bool in_time = wait_telling(
+      lock, deadline, [&] { return rendezvous_.aborted() || ready(); }, awaited);
   if (rendezvous_.aborted()) return rendezvous_.aborted();
   if (in_time) return std::nullopt;
-  return Failure{FailureKind::kDeadline,
-                 fmt::format("no answer from all workers within {} s", deadline.timeout_s)};
+  const std::vector<int> others = awaited();
+  return Failure{FailureKind::kDeadline, fmt::format("no answer from worker{} {} within {} s",
+                                                     others.size() == 1 ? "" : "s",
+                                                     fmt::join(others, ", "), deadline.timeout_s)};
+}
+
+// Whether it is over before the deadline.
+bool Hub::wait_telling(Lock& lock, const Deadline& deadline, const std::function<bool()>& over,
+                       const Awaited& awaited) {
+  constexpr double kUnusual = 3;  // times the longest wait so far
+  const Stopwatch watch;
+  double next_s = std::max(told_from_s_, kUnusual * longest_wait_s_);
+  while (next_s < deadline.timeout_s) {
+    const auto next = deadline.at - seconds_of(deadline.timeout_s - next_s);
+    if (changed_.wait_until(lock, next, over)) {
+      longest_wait_s_ = std::max(longest_wait_s_, watch.seconds());
+      return true;
+    }
+    const std::vector<int> others = awaited();
+    lock.unlock();
+    on_long_wait(others, next_s);
+    lock.lock();
+    next_s *= 2;
+  }
+  return changed_.wait_until(lock, deadline.at, over);
 }
 
 // A complete operation may not have arrived yet.
 std::optional<Failure> Hub::wait_for_carrier(Lock& lock, const Deadline& deadline,
                                              Collective collective, const Operation& operation,
                                              int member) {
-  auto failure = wait(lock, deadline, [&] { return carrier_->arrived(collective, operation); });
+  auto failure = wait(
+      lock, deadline, [&] { return carrier_->arrived(collective, operation); },
+      [] { return std::vector<int>(); });
   if (failure && failure->kind == FailureKind::kDeadline) {
     failure->message =
         fmt::format("an earlier operation of member {} was not started by all within {} s", member,
@@ -192,7 +232,7 @@ std::optional<Failure> Hub::form(Lock& lock, const Deadline& deadline, const Ope
       continue;
     }
     const auto more = [&] { return sum->settled() || sum->has_task(); };
-    if (auto failure = wait(lock, deadline, more)) return failure;
+    if (auto failure = wait(lock, deadline, more, [&] { return sum->awaited(); })) return failure;
   }
   return rendezvous_.aborted() ? rendezvous_.aborted() : sum->failure();
 }

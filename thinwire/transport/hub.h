@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -51,6 +52,12 @@ class Hub {
   Carrier& carrier() { return *carrier_; }
   // Called with the lock held when there are tasks that nobody has taken.
   virtual void on_work() {}
+  // Called without the lock by a member that has waited so long for others, which are named by
+  // their ids; only if waits are told.
+  virtual void on_long_wait(const std::vector<int>& /*others*/, double /*seconds*/) {}
+  // From here on, on_long_wait is called once a wait has taken `first_s` and three times as long as
+  // any before it, and again whenever it has taken twice as long.
+  void tell_long_waits(double first_s);
   // Runs a task of the oldest sum that has one, without the lock meanwhile; false if there is none.
   bool work(Lock& lock, CodedSum& memory);
 
@@ -61,8 +68,12 @@ class Hub {
  private:
   struct Deadline;
 
+  // Those that are waited for.
+  using Awaited = std::function<std::vector<int>()>;
   std::optional<Failure> wait(Lock& lock, const Deadline& deadline,
-                              const std::function<bool()>& ready);
+                              const std::function<bool()>& ready, const Awaited& awaited);
+  bool wait_telling(Lock& lock, const Deadline& deadline, const std::function<bool()>& over,
+                    const Awaited& awaited);
   std::optional<Failure> wait_for_carrier(Lock& lock, const Deadline& deadline,
                                           Collective collective, const Operation& operation,
                                           int member);
@@ -77,6 +88,8 @@ class Hub {
   tl::unexpected<Failure> unknown_operation(int member, const char* name) const;
 
   const std::shared_ptr<Carrier> carrier_;
+  double told_from_s_ = std::numeric_limits<double>::infinity();
+  double longest_wait_s_ = 0;
 };
 
 // 0 .. count-1

@@ -40,10 +40,15 @@ bool Rendezvous::offered(const Operation& operation) const {
   return found != gathers_.end() && !found->second.from.empty();
 }
 
-bool Rendezvous::closed(const Operation& operation) const {
+bool Rendezvous::closed(const Operation& operation) const { return awaited(operation).empty(); }
+
+std::vector<int> Rendezvous::awaited(const Operation& operation) const {
   const Gather& gather = gathers_.at(operation);
-  return std::ranges::all_of(
-      gather.from, [&](int member) { return gather.offers.contains(member) || !present(member); });
+  std::vector<int> members;
+  std::ranges::copy_if(gather.from, std::back_inserter(members), [&](int member) {
+    return !gather.offers.contains(member) && present(member);
+  });
+  return members;
 }
 
 std::vector<Delivery> Rendezvous::committed(const Operation& operation) const {

@@ -48,6 +48,8 @@ class Rendezvous {
   bool offered(const Operation& operation) const;
   // Whether every contributor has offered or left, so that the list is final.
   bool closed(const Operation& operation) const;
+  // The contributors that have done neither.
+  std::vector<int> awaited(const Operation& operation) const;
   // The final list, ordered by member, once closed.
   std::vector<Delivery> committed(const Operation& operation) const;
   // A member here has taken the list, or gives it up. Returns true if no member here needs it any

@@ -5,7 +5,7 @@
 //
 // The model. Operations use each link in the order in which the member starts them: an earlier one
 // goes first, and later ones take the time that it leaves, as while it waits for a delay
-// (links/round_trip.h). Both directions are used at once, a receiver takes bytes while they are
+// (links/links.h). Both directions are used at once, a receiver takes bytes while they are
 // still being sent, and a message from i to j is delayed by the mean of both members' delays.
 //   all_gather  A member's payload goes up once, to a relay; the others' come down in the order in
 //               which they set out.
@@ -22,7 +22,7 @@
 #include <mutex>
 #include <vector>
 
-#include "thinwire/links/round_trip.h"
+#include "thinwire/links/links.h"
 #include "thinwire/transport/carrier.h"
 
 namespace thinwire::transport {

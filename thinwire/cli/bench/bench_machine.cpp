@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/json.h"
-#include "thinwire/base/threads.h"
-#include "thinwire/bench/machine.h"
+#include "thinwire/bench/speed.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/report/table.h"

@@ -13,7 +13,6 @@
 #include "thinwire/base/units.h"
 #include "thinwire/bench/speed.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/report/table.h"
 
@@ -97,7 +96,7 @@ void run_bench_speed(const BenchSpeedArguments& arguments) {
   const bench::SpeedResult result = bench::measure_speed(recipe, arguments.options);
   arguments.json ? show_json(result) : print_text(result, recipe);
   if (!arguments.parts || arguments.json) return;
-  if (result.parts.empty()) throw UsageError("--parts needs train.device = cpu");
+  if (result.parts.empty()) throw UsageError("--parts needs train.device=cpu");
   print_parts(result, static_cast<int>(recipe.train.threads));
 }
 
@@ -107,10 +106,8 @@ void add_bench_speed(CLI::App& bench) {
   auto* command =
       add_command(bench, "speed", "Times the training steps of a single worker of a recipe");
   const auto arguments = std::make_shared<BenchSpeedArguments>();
-  command->add_option("recipe", arguments->recipe, "Recipe file (TOML)")
-      ->required()
-      ->check(existing_file());
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_recipe_file(*command, arguments->recipe);
+  add_overrides(*command, arguments->overrides);
   add_count(*command, "--steps", arguments->options.steps, 1, 1'000'000, "Number of timed steps");
   add_count(*command, "--warmup", arguments->options.warmup, 0, 1'000'000,
             "Untimed steps before them");

@@ -14,6 +14,7 @@ std::string describe_path(const fs::path& path);
 
 // inspect_run.cpp
 std::string describe_run(const fs::path& folder);
+std::string describe_checkpoints(const fs::path& folder);  // the newest one whole
 std::string describe_run_log(const fs::path& file);
 std::string describe_summary(const fs::path& file);
 std::string describe_tensorboard(const fs::path& file);
@@ -25,6 +26,7 @@ std::string describe_csv(const fs::path& file);
 std::string describe_checkpoint(const fs::path& folder);
 std::string describe_safetensors(const fs::path& file);
 std::string describe_hugging_face(const fs::path& folder);
+std::string describe_peft(const fs::path& folder);
 std::string describe_payload(const fs::path& file);
 
 }  // namespace thinwire::cli

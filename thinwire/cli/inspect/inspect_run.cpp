@@ -116,6 +116,12 @@ std::string describe_run(const fs::path& folder) {
   return text;
 }
 
+std::string describe_checkpoints(const fs::path& folder) {
+  const fs::path newest = *checkpoint::newest_checkpoint(folder);
+  return fmt::format("checkpoints: {}\nnewest: {}\n{}", checkpoint_names(folder), newest.string(),
+                     describe_checkpoint(newest));
+}
+
 std::string describe_run_log(const fs::path& file) {
   return describe_history(events::read_run_log(file));
 }

@@ -52,6 +52,19 @@ std::string describe_tensors(const tensor::SafetensorsReader& reader) {
   return text + (table.rows.empty() ? "" : table.terminal());
 }
 
+std::string describe_config_and_weights(const fs::path& folder, const char* config) {
+  std::string text = fmt::format("{}:\n{}", config, read_text_file(folder / config));
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  for (const fs::path& file : files) {
+    text += fmt::format("\n{}: {}", file.filename().string(), describe_safetensors(file));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string describe_safetensors(const fs::path& file) {
@@ -77,16 +90,14 @@ std::string describe_checkpoint(const fs::path& folder) {
 }
 
 std::string describe_hugging_face(const fs::path& folder) {
-  std::string text = "Hugging Face folder, config.json:\n" + read_text_file(folder / "config.json");
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  for (const fs::path& file : files) {
-    text += fmt::format("\n{}: {}", file.filename().string(), describe_safetensors(file));
-  }
-  return text;
+  return fmt::format("Hugging Face folder, {}", describe_config_and_weights(folder, "config.json"));
+}
+
+std::string describe_peft(const fs::path& folder) {
+  return fmt::format(
+      "PEFT folder with the factors of an adapter: `thinwire generate {}` uses it, with --base if "
+      "the model is not where base_model_name_or_path says; {}",
+      folder.string(), describe_config_and_weights(folder, "adapter_config.json"));
 }
 
 std::string describe_payload(const fs::path& file) {

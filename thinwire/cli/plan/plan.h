@@ -1,11 +1,19 @@
 // What the subcommands of `thinwire plan` share.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
+
+#include "thinwire/config/recipe.h"
+#include "thinwire/plan/method_cost.h"
+#include "thinwire/report/compare.h"
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace thinwire::cli {
 
@@ -28,5 +36,49 @@ void add_output(CLI::App& app, PlanOutput& output, const std::string& drawn);
 
 // "800 Mbit/s", "0.40 Gbit/s": a line rate.
 std::string format_rate(double bit_s);
+
+// Finished runs as `thinwire plan fit` and `plan coverage` take them: some to fit, some to predict.
+struct PlanRuns {
+  std::vector<std::string> runs;  // folders
+  std::vector<std::string> held_out;
+  std::string set = "validation";  // whose loss is used
+};
+// The folders, --hold-out and --set. Returns the option of the folders, which is required.
+CLI::Option* add_plan_runs(CLI::App& app, PlanRuns& runs);
+
+struct PlanRun {
+  report::FinishedRun run;
+  config::Recipe recipe;
+  double loss = 0;  // nats per token on the set
+};
+// Throws Error if the folder is not a finished run, UsageError if it lacks the validation set.
+PlanRun load_plan_run(const std::string& folder, const std::string& set);
+
+// The results of `thinwire plan RECIPE`, and how they are shown.
+struct MethodPlan {
+  config::Recipe recipe;
+  plan::PlannedModel model;
+  std::vector<plan::Member> members;
+  std::vector<plan::MethodLaw> laws;
+  plan::Candidates candidates;
+  double program_bytes = 0;
+  std::vector<plan::MethodCost> costs;
+  std::optional<plan::Recommendation> recommended;
+};
+
+// The recommended method, then its reasons; there must be a recommendation.
+std::vector<std::string> lines_of_recommendation(const MethodPlan& plan);
+nlohmann::ordered_json plan_json(const MethodPlan& plan);
+void print_plan(const MethodPlan& plan);
+// Draws compute utilisation over the upload rate of the slowest line, scaling all lines alike.
+void draw_plan(const MethodPlan& plan, const std::string& file);
+
+// How fast this machine trains, for plans without a given speed.
+
+// FLOP/s of training steps of the recipe's worker, measured here for a few seconds, with a message
+// on stderr. `hosts`: it is a member of a run of many hosts, which computes on all cores unless
+// train.threads is given. model.vocab must be set. If a step does not fit into memory or would take
+// minutes, throws UsageError naming the options that give the speed instead.
+double flops_here(const config::Recipe& recipe, bool hosts);
 
 }  // namespace thinwire::cli

@@ -13,7 +13,6 @@
 #include "thinwire/base/json.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/plan/plan.h"
-#include "thinwire/cli/plan/plan_runs.h"
 #include "thinwire/config/values.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures/architectures.h"
@@ -22,7 +21,6 @@
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/coverage.h"
-#include "thinwire/plan/coverage_pairs.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {

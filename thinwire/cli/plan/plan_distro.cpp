@@ -10,7 +10,6 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/plot.h"
@@ -38,8 +37,6 @@ struct Case {
   std::optional<plan::DistroPayload> payload;  // if it follows from shapes
 };
 
-bool is_override(const std::string& text) { return text.find('=') != std::string::npos; }
-
 // The recipe with the options applied, which are named if they contradict it.
 config::Recipe load(const PlanDistroArguments& arguments) {
   try {
@@ -54,10 +51,7 @@ config::Recipe load(const PlanDistroArguments& arguments) {
 }
 
 Case resolve(PlanDistroArguments arguments) {
-  if (is_override(arguments.recipe)) {
-    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
-    arguments.recipe.clear();
-  }
+  separate_recipe(arguments.recipe, arguments.overrides);
   Case result{arguments.setting, std::nullopt};
   const bool tuned = arguments.k > 0 || arguments.chunk > 0;
   if (arguments.recipe.empty() && arguments.overrides.empty() && !tuned) return result;
@@ -178,7 +172,7 @@ void add_plan_distro(CLI::App& plan) {
   plan::DistroCase& setting = arguments->setting;
   command->add_option("recipe", arguments->recipe,
                       "Recipe whose model and [distro] determine the payload; may be left out");
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(*command, arguments->overrides);
   add_count(*command, "--members", setting.members, 2, 1'000'000, "Members");
   command
       ->add_option("--topology", setting.topology,

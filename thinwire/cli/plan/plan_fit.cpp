@@ -12,9 +12,10 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
-#include "thinwire/cli/plan/plan_runs.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/fit.h"
 #include "thinwire/report/table.h"
@@ -213,6 +214,7 @@ void run_plan_fit(const PlanFitArguments& arguments) {
   std::vector<plan::MethodLaw> laws;
   for (const Fit& fit : fits) laws.push_back(fit.fitted.law);
   plan::save_laws(arguments.save, laws);
+  events::print_message(fmt::format("wrote the laws to {}", arguments.save));
 }
 
 }  // namespace
@@ -222,8 +224,10 @@ void add_plan_fit(CLI::App& plan) {
       add_command(plan, "fit", "Fits scaling laws to finished runs, one law for each method");
   const auto arguments = std::make_shared<PlanFitArguments>();
   add_plan_runs(*command, arguments->runs);
-  command->add_option("--save", arguments->save,
-                      "Write the laws to this file, for --constants of other predictions");
+  command
+      ->add_option("--save", arguments->save,
+                   "Write the laws to this new file, for --constants of other predictions")
+      ->check(new_file());
   add_output(*command, arguments->output, "runs and laws");
   command->callback([arguments] { run_plan_fit(*arguments); });
 }

@@ -125,10 +125,7 @@ void print_text(const PlanMemoryArguments& arguments, const std::vector<MemoryCh
 }
 
 void run_plan_memory(PlanMemoryArguments arguments) {
-  if (arguments.recipe.find('=') != std::string::npos) {
-    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
-    arguments.recipe.clear();
-  }
+  separate_recipe(arguments.recipe, arguments.overrides);
   if (arguments.limit == 0) arguments.limit = machine_memory().total;
   const auto program = static_cast<double>(resident_memory_bytes());
   const std::vector<MemoryChoice> choices =
@@ -142,7 +139,7 @@ void add_plan_memory(CLI::App& plan) {
   auto* command = add_command(plan, "memory", "Lists ways to train a recipe within a memory limit");
   const auto arguments = std::make_shared<PlanMemoryArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(*command, arguments->overrides);
   add_quantity(*command, "--limit", arguments->limit, {1, kAmount.max}, "B",
                "Memory of a worker, e.g. 4G or 16GiB; default: this machine's");
   add_quantity(*command, "--flops", arguments->flops, kRate, "FLOP/s",

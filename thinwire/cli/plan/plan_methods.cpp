@@ -1,7 +1,7 @@
 // thinwire plan RECIPE: every method's cost for a group of members, and which to choose.
-#include "thinwire/cli/plan/plan_methods.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
@@ -12,12 +12,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
-#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
-#include "thinwire/cli/plan/plan_speed.h"
 #include "thinwire/config/table_list.h"
 #include "thinwire/config/values.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/shared_recipe.h"
 
 namespace thinwire::cli {
@@ -107,7 +106,7 @@ std::vector<plan::Member> members_of(const PlanMethodsArguments& arguments,
   for (plan::MemberSection& section : sections) {
     if (!section.speed.empty()) section.flops = measured_flops(section.speed);
     if (!listed && section.flops == 0 && section.tokens_per_second == 0) {
-      section.flops = flops_here(recipe);
+      section.flops = flops_here(recipe, arguments.hosts);
     }
   }
   return plan::resolve_members(sections, model.flops_per_token);
@@ -144,10 +143,7 @@ void keep_hosted(plan::Candidates& candidates) {
 }
 
 MethodPlan make_plan(PlanMethodsArguments arguments) {
-  if (arguments.recipe.find('=') != std::string::npos) {
-    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
-    arguments.recipe.clear();
-  }
+  separate_recipe(arguments.recipe, arguments.overrides);
   MethodPlan plan;
   plan.program_bytes = static_cast<double>(resident_memory_bytes());
   plan.recipe = load_run_recipe(arguments.recipe, arguments.overrides);
@@ -180,8 +176,9 @@ void save(const MethodPlan& plan, const std::string& file) {
     recipe.links.down_bit_s = std::min(recipe.links.down_bit_s, member.link.down_bit_s);
     recipe.links.delay_s = std::max(recipe.links.delay_s, member.link.delay_s);
   }
-  write_file(file,
-             fmt::format("# {}\n\n{}", plan.recommended->reason, config::print_recipe(recipe)));
+  write_file(file, fmt::format("# {}\n\n{}", fmt::join(lines_of_recommendation(plan), "\n# "),
+                               config::print_recipe(recipe)));
+  events::print_message(fmt::format("wrote the recommended recipe to {}", file));
 }
 
 // A mistyped subcommand looks like a recipe.
@@ -190,9 +187,11 @@ void check_recipe_word(CLI::App& plan, const std::string& word) {
   std::vector<std::string> names;
   for (const CLI::App* one : plan.get_subcommands({})) names.push_back(one->get_name());
   const std::string near = config::nearest_name(word, names);
-  if (near.empty()) return;  // the recipe file does not exist
+  if (near.empty() && word.find_first_of("./") != std::string::npos) return;  // a file's name
   throw UsageError(
-      fmt::format("there is no recipe file {}; did you mean thinwire plan {}?", word, near));
+      fmt::format("there is no recipe file {}; {}", word,
+                  near.empty() ? fmt::format("the commands of plan are {}", fmt::join(names, ", "))
+                               : fmt::format("did you mean thinwire plan {}?", near)));
 }
 
 void run_plan_methods(const PlanMethodsArguments& arguments) {
@@ -232,7 +231,7 @@ void add_member_options(CLI::App& plan, PlanMethodsArguments& arguments) {
 void add_plan_methods(CLI::App& plan) {
   const auto arguments = std::make_shared<PlanMethodsArguments>();
   plan.add_option("recipe", arguments->recipe, "Recipe of the run; may be left out");
-  plan.add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(plan, arguments->overrides);
   plan.add_option("--members", arguments->members,
                   "File that lists the members (docs/planner.md), or a number of equal members; "
                   "default train.workers");
@@ -244,7 +243,8 @@ void add_plan_methods(CLI::App& plan) {
       ->check(existing_file());
   add_quantity(plan, "--tolerance", arguments->tolerance, {0, 1000}, "nats",
                "Expected loss that may be given up to save time");
-  plan.add_option("--save", arguments->save, "Write the recommended recipe to this file");
+  plan.add_option("--save", arguments->save, "Write the recommended recipe to this new file")
+      ->check(new_file());
   add_output(plan, arguments->output, "compute utilisation over the rate of the lines");
   plan.callback([arguments, &plan] {
     if (!plan.get_subcommands().empty()) return;

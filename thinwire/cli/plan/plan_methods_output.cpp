@@ -7,13 +7,22 @@
 
 #include "thinwire/base/units.h"
 #include "thinwire/cli/plan/plan.h"
-#include "thinwire/cli/plan/plan_methods.h"
+#include "thinwire/config/check.h"
 #include "thinwire/events/plot.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/plan/coverage.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {
 namespace {
+
+constexpr size_t kColumns = 100;
+
+// A line, or several of which all but the first are indented.
+void print_line(std::string_view text, std::string_view indent = "") {
+  const std::string more = std::string(indent) + "  ";
+  fmt::print("{}", config::wrapped(text, indent, more, kColumns));
+}
 
 nlohmann::ordered_json memory_json(const method::StepMemory& memory) {
   return {{"weights", memory.weights},
@@ -133,14 +142,13 @@ void print_coverage(const MethodPlan& plan) {
   }
   if (table.rows.empty()) return;
   fmt::print("\n{}\n", table.terminal());
-  fmt::print("Coverage: how often a worker can send each coefficient in the run");
-  if (law != nullptr) {
-    fmt::print(
-        "; above {:.0f} it counts as {:.0f}. From {}. All-reduce there is AdamW with beta1 = 0.9 "
-        "and beta2 = 0.95, which a larger beta2 can surpass: 2026-11-26-distro-tuned-adamw.md",
-        law->most(), law->most(), law->runs());
-  }
-  fmt::print(".\n");
+  fmt::print("Coverage: how often a worker can send each coefficient in the run.\n");
+  if (law == nullptr) return;
+  print_line(fmt::format("Above {0:.0f} it counts as {0:.0f}.", law->most()));
+  print_line(fmt::format("From {}.", law->runs()));
+  print_line(
+      "All-reduce there is AdamW with beta1 = 0.9 and beta2 = 0.95; a larger beta2 can end lower "
+      "(2026-11-26-distro-tuned-adamw.md).");
 }
 
 // The methods without variations, and the recommended one: more curves could not be distinguished.
@@ -153,6 +161,12 @@ std::vector<size_t> drawn_costs(const MethodPlan& plan) {
   return drawn;
 }
 
+// The recipe may leave the vocabulary to the data; the plan assumes one.
+hosts::StoreNeed store_of(config::Recipe recipe) {
+  (void)plan::planned_model(recipe);
+  return hosts::store_need(recipe);
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const MethodPlan& plan) {
@@ -162,7 +176,12 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
                                  {"flops_per_token", plan.model.flops_per_token},
                                  {"steps", plan.recipe.train.steps}};
   for (const plan::Member& member : plan.members) json["members"].push_back(member_json(member));
-  for (const plan::MethodCost& cost : plan.costs) json["methods"].push_back(cost_json(cost));
+  for (size_t i = 0; i < plan.costs.size(); ++i) {
+    json["methods"].push_back(cost_json(plan.costs[i]));
+    const plan::Candidate& candidate = plan.candidates.all[i];
+    if (!candidate.hosts) continue;
+    json["methods"].back()["store_bytes"] = store_of(candidate.recipe).total();
+  }
   json["left_out"] = nlohmann::ordered_json::array();
   for (const plan::LeftOut& one : plan.candidates.left_out) {
     json["left_out"].push_back({{"method", one.method}, {"reason", one.reason}});
@@ -170,12 +189,23 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
   json["recommended"] = nullptr;
   if (plan.recommended) {
     const plan::MethodCost& best = plan.costs[plan.recommended->index];
-    json["recommended"] = {{"method", best.method},
-                           {"setting", best.setting},
-                           {"microbatch", best.microbatch},
-                           {"reason", plan.recommended->reason}};
+    json["recommended"] = {
+        {"method", best.method},
+        {"setting", best.setting},
+        {"microbatch", best.microbatch},
+        {"reason", fmt::format("{}: {}", best.name(), fmt::join(plan.recommended->reasons, "; "))}};
   }
   return json;
+}
+
+std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
+  const plan::MethodCost& best = plan.costs[plan.recommended->index];
+  std::vector<std::string> lines = {best.name()};
+  lines.insert(lines.end(), plan.recommended->reasons.begin(), plan.recommended->reasons.end());
+  if (best.microbatch != plan.recipe.train.microbatch) {
+    lines.push_back(fmt::format("train.microbatch={}, for memory", best.microbatch));
+  }
+  return lines;
 }
 
 void print_plan(const MethodPlan& plan) {
@@ -185,8 +215,8 @@ void print_plan(const MethodPlan& plan) {
              plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
   fmt::print(
-      "In parentheses: a paper's schedule, only simulated here. Loss: {}; unknown: no run or "
-      "paper supports a figure.\n",
+      "In parentheses: a paper's schedule, only simulated here.\n"
+      "Loss: {}; unknown: no run or paper supports a figure.\n",
       plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"
                         : "laws fitted to your own runs where there are any");
   if (std::ranges::any_of(plan.costs, [](const auto& cost) { return !cost.too_small.empty(); })) {
@@ -194,18 +224,20 @@ void print_plan(const MethodPlan& plan) {
   }
   print_coverage(plan);
   for (const plan::LeftOut& one : plan.candidates.left_out) {
-    fmt::print("Left out: {} ({})\n", one.method, one.reason);
+    print_line(fmt::format("Left out: {} ({})", one.method, one.reason));
   }
   if (!plan.recommended) {
     fmt::print(
         "No method that can run fits into every member's memory with a loss that is known.\n");
     return;
   }
-  const int64_t microbatch = plan.costs[plan.recommended->index].microbatch;
-  fmt::print("Recommended: {}{}\n", plan.recommended->reason,
-             microbatch == plan.recipe.train.microbatch
-                 ? ""
-                 : fmt::format("; train.microbatch = {}, for memory", microbatch));
+  const config::Recipe& best = plan.candidates.all[plan.recommended->index].recipe;
+  if (plan.candidates.all[plan.recommended->index].hosts) {
+    print_line(fmt::format("With it, {} (docs/operations.md).", hosts::describe(store_of(best))));
+  }
+  const std::vector<std::string> lines = lines_of_recommendation(plan);
+  print_line("Recommended: " + lines.front());
+  for (size_t i = 1; i < lines.size(); ++i) print_line(lines[i], "  ");
 }
 
 void draw_plan(const MethodPlan& plan, const std::string& file) {

@@ -1,13 +1,13 @@
-#include "thinwire/cli/plan/plan_speed.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <string_view>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/bench/speed.h"
+#include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architectures.h"
 
@@ -44,11 +44,13 @@ config::Recipe short_step(config::Recipe recipe) {
 
 }  // namespace
 
-double flops_here(const config::Recipe& recipe) {
-  const config::Recipe measured = short_step(recipe);
+double flops_here(const config::Recipe& recipe, bool hosts) {
+  config::Recipe measured = short_step(recipe);
+  if (hosts && !recipe.given.contains("train.threads")) measured.train.threads = available_cores();
   events::print_message(
-      fmt::format("measuring the speed of a step here; to plan for another machine, give --flops, "
-                  "--tokens-per-second or --speed"));
+      fmt::format("measuring the speed of a step here with {}, where {} may be used; to plan for "
+                  "another machine, give --flops, --tokens-per-second or --speed",
+                  counted(measured.train.threads, "thread"), cores_here().describe()));
   try {
     events::Progress shown("measuring", kSteps + kWarmup);
     const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };

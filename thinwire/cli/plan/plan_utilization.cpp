@@ -11,7 +11,6 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
-#include "thinwire/cli/given_recipe.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/plot.h"
@@ -44,10 +43,7 @@ bool is_papers(const PlanUtilizationArguments& arguments) {
 }
 
 plan::SimulatedModel recipe_model(PlanUtilizationArguments arguments) {
-  if (arguments.recipe.find('=') != std::string::npos) {
-    arguments.overrides.insert(arguments.overrides.begin(), arguments.recipe);
-    arguments.recipe.clear();
-  }
+  separate_recipe(arguments.recipe, arguments.overrides);
   config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   const plan::PlannedModel model = plan::planned_model(recipe);
   const config::TrainSection& train = recipe.train;
@@ -228,7 +224,7 @@ void add_plan_utilization(CLI::App& plan) {
                               "paper's tables, or any model's");
   const auto arguments = std::make_shared<PlanUtilizationArguments>();
   command->add_option("recipe", arguments->recipe, "Recipe whose model to use, with --flops");
-  command->add_option("overrides", arguments->overrides, "Recipe fields, table.field=value");
+  add_overrides(*command, arguments->overrides);
   add_number(*command, "--parameters", arguments->parameters, kModelSize,
              "Parameters of the model");
   add_count(*command, "--layers", arguments->layers, 1, 1000, "Its layers");

@@ -1,5 +1,3 @@
-#include "thinwire/data/chat/builtins.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/data/chat/evaluate.h"
 
 namespace thinwire::data::chat {
 namespace {

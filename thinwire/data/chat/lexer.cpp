@@ -39,9 +39,13 @@ class Lexer {
     throw Error(fmt::format("the chat template, line {}: {}", line(), why));
   }
 
+  // The line of at_, which only grows: nothing is counted twice.
   size_t line() const {
-    const auto end = source_.begin() + static_cast<std::ptrdiff_t>(std::min(at_, source_.size()));
-    return 1 + static_cast<size_t>(std::count(source_.begin(), end, '\n'));
+    const auto begin = source_.begin();
+    const auto end = static_cast<std::ptrdiff_t>(std::min(at_, source_.size()));
+    line_ += static_cast<size_t>(std::count(begin + counted_, begin + end, '\n'));
+    counted_ = end;
+    return line_;
   }
 
   size_t next_tag() const {
@@ -160,6 +164,8 @@ class Lexer {
 
   const std::string source_;
   size_t at_ = 0;
+  mutable std::ptrdiff_t counted_ = 0;  // up to where lines are counted
+  mutable size_t line_ = 1;
   std::vector<Piece> pieces_;
 };
 

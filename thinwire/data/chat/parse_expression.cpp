@@ -3,6 +3,7 @@
 #include <array>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/chat/syntax.h"
 
 namespace thinwire::data::chat {
@@ -218,7 +219,7 @@ class Parser {
     if (token.kind == TokenKind::kEnd) refuse("an expression is expected");
     ++at_;
     if (token.kind == TokenKind::kNumber) {
-      return {Kind::kLiteral, {}, Value::parse(token.text)};
+      return {Kind::kLiteral, {}, parse_json<Value>(token.text)};
     }
     if (token.kind == TokenKind::kName) {
       if (token.text == "true" || token.text == "True") return {Kind::kLiteral, {}, true};

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
 #include "thinwire/data/chat/evaluate.h"
 #include "thinwire/data/chat/syntax.h"
 
@@ -21,6 +22,12 @@ using chat::Value;
 using Kind = Statement::Kind;
 
 enum class Flow : uint8_t { kOn, kBreak, kContinue };
+
+bool deeper_than(int levels, const Value& value) {
+  return value.is_structured() && (levels == 0 || std::ranges::any_of(value, [&](const auto& part) {
+                                     return deeper_than(levels - 1, part);
+                                   }));
+}
 
 bool has_generation(const Body& body) {
   return std::ranges::any_of(body, [](const Statement& statement) {
@@ -96,6 +103,10 @@ class Renderer {
 
   void set(const Statement& statement) {
     Value value = evaluate(statement.expressions[0]);
+    if (deeper_than(kMaxJsonDepth, value)) {  // a loop could nest it once more each time
+      throw Error(fmt::format("{} is nested more than {} levels deep", statement.names.back(),
+                              kMaxJsonDepth));
+    }
     if (statement.names.size() == 1) return scopes_.set(statement.names[0], std::move(value));
     Value* const space = scopes_.find(statement.names[0]);
     if (space == nullptr || !space->is_object()) {

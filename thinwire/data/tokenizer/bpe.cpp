@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "thinwire/data/tokenizer/token_model.h"
+#include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {

@@ -1,8 +1,7 @@
-#include "thinwire/data/tokenizer/byte_characters.h"
-
 #include <array>
 #include <unordered_map>
 
+#include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {

@@ -1,8 +1,6 @@
-#include "thinwire/data/tokenizer/decoding.h"
-
 #include <charconv>
 
-#include "thinwire/data/tokenizer/byte_characters.h"
+#include "thinwire/data/tokenizer/stages.h"
 
 namespace thinwire::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/data/tokenizer/normalizer.h"
-
 #include <unicode/locid.h>
 #include <unicode/normalizer2.h>
 #include <unicode/uchar.h>
@@ -10,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/data/tokenizer/pattern.h"
+#include "thinwire/data/tokenizer/stages.h"
 
 namespace thinwire::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/data/tokenizer/pattern.h"
-
 #include <unicode/regex.h>
 #include <unicode/unistr.h>
 
@@ -8,6 +6,7 @@
 #include <limits>
 
 #include "thinwire/base/error.h"
+#include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {

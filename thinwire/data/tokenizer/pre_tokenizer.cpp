@@ -1,13 +1,10 @@
-#include "thinwire/data/tokenizer/pre_tokenizer.h"
-
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "thinwire/data/tokenizer/byte_characters.h"
-#include "thinwire/data/tokenizer/pattern.h"
+#include "thinwire/data/tokenizer/stages.h"
 
 namespace thinwire::data {
 namespace {

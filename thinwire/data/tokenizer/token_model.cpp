@@ -1,6 +1,6 @@
-#include "thinwire/data/tokenizer/token_model.h"
-
 #include <utility>
+
+#include "thinwire/data/tokenizer/stages.h"
 
 namespace thinwire::data {
 

@@ -86,6 +86,9 @@ void Tokenizer::read_begin(const JsonPart& file) {
   if (!first) return;
   begin_ = find(first->text_at("id"));
   if (begin_ < 0) first->refuse("is \"{}\", which is not a token", first->text_at("id"));
+  if (single.size() > 1 && single[1].find("SpecialToken")) {
+    rule->at("single").refuse("puts several tokens before a text; only one is supported");
+  }
 }
 
 int32_t Tokenizer::find(std::string_view name) const {

@@ -17,11 +17,8 @@
 #include <vector>
 
 #include "thinwire/data/tokenizer/added_tokens.h"
-#include "thinwire/data/tokenizer/decoding.h"
 #include "thinwire/data/tokenizer/json_part.h"
-#include "thinwire/data/tokenizer/normalizer.h"
-#include "thinwire/data/tokenizer/pre_tokenizer.h"
-#include "thinwire/data/tokenizer/token_model.h"
+#include "thinwire/data/tokenizer/stages.h"
 
 namespace thinwire::data {
 
@@ -37,6 +34,7 @@ class Tokenizer {
   // The text of a token in the file; empty for an id without one. `token` must be below size().
   const std::string& name(int32_t token) const { return pieces_[static_cast<size_t>(token)]; }
   int32_t find(std::string_view name) const;  // -1: none
+  bool is_added(int32_t token) const { return added_->all().contains(token); }
   // The bytes a token represents inside a text; none for special tokens.
   std::string bytes_of(int32_t token) const;
   bool leading_space() const { return decoding_.leading_space(); }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -53,6 +55,22 @@ TextEnds find_ends(const fs::path& file, const Json& content, const Tokenizer& t
   return ends;
 }
 
+// Leaves out the added tokens for which the embedding has no rows; false: there are none. Some
+// published models have such a token for padding.
+bool leave_out_rowless(const fs::path& file, Json& tokenizer) {
+  const auto rows = rows_beside(file);
+  const auto tokens = tokenizer.find("added_tokens");
+  if (!rows || tokens == tokenizer.end() || !tokens->is_array()) return false;
+  Json kept = Json::array();
+  for (Json& token : *tokens) {
+    const Json id = token.is_object() ? token.value("id", Json()) : Json();
+    if (!id.is_number_unsigned() || id.get<uint64_t>() < *rows) kept.push_back(std::move(token));
+  }
+  const bool fewer = kept.size() < tokens->size();
+  *tokens = std::move(kept);
+  return fewer;
+}
+
 class TokenizerVocabulary final : public Vocabulary {
  public:
   TokenizerVocabulary(const fs::path& file, Tokenizer tokenizer, const TextEnds& ends,
@@ -72,6 +90,7 @@ class TokenizerVocabulary final : public Vocabulary {
   int32_t eos() const override { return eos_; }
   int32_t unknown() const override { return tokenizer_.unknown(); }
   int32_t begin() const override { return tokenizer_.begin(); }
+  bool is_added(int32_t token) const override { return tokenizer_.is_added(token); }
   bool leading_space() const override { return tokenizer_.leading_space(); }
   bool whole_texts() const override { return true; }
   const char* stored_name() const override { return kTokenizerFile; }
@@ -107,10 +126,16 @@ class TokenizerVocabulary final : public Vocabulary {
 
 Json read_json_beside(const fs::path& file, const char* name) {
   const fs::path path = file.parent_path() / name;
-  if (!fs::is_regular_file(path)) return Json::object();
-  Json json = try_parse_json<Json>(read_text_file(path));
-  if (!json.is_object()) throw Error(fmt::format("{} is not a JSON object", path.string()));
+  if (!is_file(path)) return Json::object();
+  const std::string text = read_text_file(path);
+  Json json = try_parse_json<Json>(text);
+  if (!json.is_object()) throw Error(fmt::format("{} is {}", path.string(), json_fault(text)));
   return json;
+}
+
+std::optional<uint64_t> rows_beside(const fs::path& file) {
+  const Json rows = read_json_beside(file, "config.json").value("vocab_size", Json());
+  return rows.is_number_unsigned() ? std::optional(rows.get<uint64_t>()) : std::nullopt;
 }
 
 std::string token_name(const Json& token) {
@@ -118,20 +143,21 @@ std::string token_name(const Json& token) {
   return name.is_string() ? name.get<std::string>() : std::string();
 }
 
-std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file,
-                                                      const std::string& content) {
-  const Json json = try_parse_json<Json>(content);
+std::unique_ptr<Vocabulary> read_tokenizer_vocabulary(const fs::path& file, std::string content) {
+  Json json = try_parse_json<Json>(content);
   if (!json.is_object()) {
-    throw Error(fmt::format("{} is not a JSON object, or is truncated", file.string()));
+    throw Error(fmt::format("{} is {}", file.string(),
+                            json_fault(content, "not a JSON object, or is truncated")));
   }
+  const bool is_stored = json.contains("thinwire");
+  if (!is_stored && leave_out_rowless(file, json)) content = print_json(json) + "\n";
   Tokenizer tokenizer(JsonPart(json, file.string(), ""));
   const TextEnds ends = find_ends(file, json, tokenizer);
   for (const auto& [name, key] : {std::pair{ends.bos, "bos_token"}, {ends.eos, "eos_token"}}) {
     if (name.empty() || tokenizer.find(name) >= 0) continue;
     throw Error(fmt::format("{} is \"{}\", which is not a token of {}", key, name, file.string()));
   }
-  const std::string kept =
-      json.contains("thinwire") ? content : keep_tokenizer(content, ends.bos, ends.eos);
+  const std::string kept = is_stored ? content : keep_tokenizer(content, ends.bos, ends.eos);
   return std::make_unique<TokenizerVocabulary>(file, std::move(tokenizer), ends, kept);
 }
 

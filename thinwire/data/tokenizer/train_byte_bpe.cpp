@@ -14,9 +14,8 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/data/tokenizer/byte_characters.h"
 #include "thinwire/data/tokenizer/json_part.h"
-#include "thinwire/data/tokenizer/pre_tokenizer.h"
+#include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 
 namespace thinwire::data {
@@ -236,7 +235,7 @@ std::string train_byte_bpe(const std::function<const std::string*()>& next, int6
   if (trainer.size() < size) {
     throw Error(
         fmt::format("data.vocabulary_size = {} is more than the number of pieces in this text: "
-                    "set at most {}, or data.vocabulary = \"byte\", which needs no training",
+                    "set at most {}, or data.vocabulary=byte, which needs no training",
                     size, trainer.size()));
   }
   const Json bytes = {{"type", "ByteLevel"},

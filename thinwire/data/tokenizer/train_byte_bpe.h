@@ -4,7 +4,7 @@
 // Text is split into words by the pattern of Qwen 2, which takes digits one by one. The vocabulary
 // is that of the tokenizers package's BpeTrainer(special_tokens=["<|endoftext|>"], min_frequency=2,
 // initial_alphabet=ByteLevel.alphabet()): <|endoftext|>, which ends texts, then the 256 bytes in
-// the order of their characters (byte_characters.h), then a token for each merge. The pair that
+// the order of their characters (stages.h), then a token for each merge. The pair that
 // occurs most often is merged next; of several, the one of the lower tokens.
 #pragma once
 

@@ -2,8 +2,8 @@
 #include <limits>
 #include <utility>
 
-#include "thinwire/data/tokenizer/prefix_tree.h"
-#include "thinwire/data/tokenizer/token_model.h"
+#include "thinwire/data/tokenizer/added_tokens.h"
+#include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/utf8.h"
 
 namespace thinwire::data {

@@ -1,4 +1,3 @@
-#include "thinwire/data/tokenizer/vocab_and_merges.h"
 
 #include <fmt/format.h>
 
@@ -77,23 +76,40 @@ class Joined {
                         {"add_prefix_space", space},
                         {"trim_offsets", true},
                         {"use_regex", true}};
-    const Json ends = {{"type", "RobertaProcessing"},
-                       {"sep", end("sep_token", "</s>")},
-                       {"cls", end("cls_token", "<s>")},
-                       {"trim_offsets", true},
-                       {"add_prefix_space", space}};
     Json added = Json::array();
     for (const auto& [id, token] : added_) added.push_back(token);
     return {{"version", "1.0"},
             {"added_tokens", added},
             {"normalizer", kind_ == kQwen2 ? Json({{"type", "NFC"}}) : Json()},
             {"pre_tokenizer", kind_ == kQwen2 ? Json(qwen2_pre_tokenizer()) : bytes},
-            {"post_processor", kind_ == kRoberta ? ends : Json()},
+            {"post_processor", post_processor(space)},
             {"decoder", bytes},
             {"model", {{"type", "BPE"}, {"vocab", vocab_}, {"merges", read_merges()}}}};
   }
 
  private:
+  Json post_processor(bool space) const {
+    if (kind_ == kRoberta) {
+      return {{"type", "RobertaProcessing"},
+              {"sep", end("sep_token", "</s>")},
+              {"cls", end("cls_token", "<s>")},
+              {"trim_offsets", true},
+              {"add_prefix_space", space}};
+    }
+    if (kind_ != kGpt2 || config_.value("add_bos_token", Json()) != true) return nullptr;
+    const Json bos = end("bos_token", "<|endoftext|>");
+    const Json token = {{"id", bos[0]}, {"type_id", 0}};
+    const Json text = {{"id", "A"}, {"type_id", 0}};
+    return {
+        {"type", "TemplateProcessing"},
+        {"single", {{{"SpecialToken", token}}, {{"Sequence", text}}}},
+        {"pair",
+         {{{"SpecialToken", token}},
+          {{"Sequence", text}},
+          {{"Sequence", {{"id", "B"}, {"type_id", 1}}}}}},
+        {"special_tokens", {{bos[0], {{"id", bos[0]}, {"ids", {bos[1]}}, {"tokens", {bos[0]}}}}}}};
+  }
+
   Kind find_kind() const {
     const Json model = read_json_beside(file_, "config.json").value("model_type", Json());
     const Json named = config_.value("tokenizer_class", Json());
@@ -135,7 +151,7 @@ class Joined {
     added_[id.get<uint64_t>()] = std::move(token);
   }
 
-  // A token that RoBERTa puts around texts, with its id.
+  // A token that stands before or behind texts, with its id.
   Json end(const char* key, const char* usual) const {
     const std::string name = token_name(config_.value(key, Json(usual)));
     const auto id = ids_.find(name);
@@ -166,7 +182,7 @@ class Joined {
 }  // namespace
 
 bool has_vocab_and_merges(const fs::path& folder) {
-  return fs::is_regular_file(folder / kVocabFile) && fs::is_regular_file(folder / kMergesFile);
+  return is_file(folder / kVocabFile) && is_file(folder / kMergesFile);
 }
 
 std::string join_vocab_and_merges(const fs::path& folder) {

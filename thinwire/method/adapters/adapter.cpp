@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -51,14 +52,50 @@ bool chooses(std::string_view pattern, const TensorSpec& tensor) {
   }
 }
 
-bool chosen(const config::StringList& patterns, const TensorSpec& tensor) {
-  return std::ranges::any_of(patterns,
-                             [&](const std::string& pattern) { return chooses(pattern, tensor); });
-}
+// Patterns, of which those without a star are looked up: a PEFT folder has one for each matrix.
+class Patterns {
+ public:
+  explicit Patterns(const config::StringList& patterns) {
+    for (const std::string& pattern : patterns) {
+      if (pattern.find('*') == std::string::npos) {
+        names_.insert(pattern);
+      } else {
+        wild_.push_back(pattern);
+      }
+    }
+  }
 
-bool has_factors(const AdapterSpec& adapter, const TensorSpec& tensor) {
-  return tensor.is_hidden_matrix() && chosen(adapter.targets, tensor);
-}
+  bool choose(const TensorSpec& tensor) const {
+    std::string_view name = module_of(tensor.name);
+    while (!names_.contains(name)) {
+      const size_t dot = name.find('.');
+      if (dot == std::string_view::npos) {
+        return std::ranges::any_of(
+            wild_, [&](const std::string& pattern) { return chooses(pattern, tensor); });
+      }
+      name = name.substr(dot + 1);
+    }
+    return true;
+  }
+
+ private:
+  std::set<std::string, std::less<>> names_;
+  config::StringList wild_;
+};
+
+class Choice {
+ public:
+  explicit Choice(const AdapterSpec& adapter) : targets_(adapter.targets), whole_(adapter.whole) {}
+
+  bool has_factors(const TensorSpec& tensor) const {
+    return tensor.is_hidden_matrix() && targets_.choose(tensor);
+  }
+  bool whole(const TensorSpec& tensor) const { return whole_.choose(tensor); }
+
+ private:
+  Patterns targets_;
+  Patterns whole_;
+};
 
 std::vector<TensorSpec> tensors_to_adapt(const config::Recipe& recipe) {
   ModelSpec model(recipe);
@@ -87,62 +124,23 @@ void check_patterns(const AdapterSpec& adapter, std::span<const TensorSpec> tens
     require_match("targets", pattern,
                   [](const TensorSpec& tensor) { return tensor.is_hidden_matrix(); });
   }
+  const Choice choice(adapter);
   for (const std::string& pattern : adapter.whole) {
     require_match("whole", pattern,
-                  [&](const TensorSpec& tensor) { return !has_factors(adapter, tensor); });
+                  [&](const TensorSpec& tensor) { return !choice.has_factors(tensor); });
   }
 }
 
 void check_rank(const AdapterSpec& adapter, std::span<const TensorSpec> tensors) {
+  const Choice choice(adapter);
   for (const TensorSpec& tensor : tensors) {
-    if (!has_factors(adapter, tensor)) continue;
+    if (!choice.has_factors(tensor)) continue;
     const int64_t smaller = std::ranges::min(tensor.shape);
     if (adapter.rank <= smaller) continue;
     throw UsageError(
         fmt::format("[adapter] rank must be <= {}, the smaller dimension of {}, got {}", smaller,
                     module_of(tensor.name), adapter.rank));
   }
-}
-
-// Both a field of [adapter] and one of another table, and why they do not go together.
-void check_start(const config::Recipe& recipe, const AdapterKind& kind) {
-  const AdapterSpec& adapter = recipe.adapter;
-  const std::string& init = recipe.train.init;
-  if (kind.name == "lora" && init.empty()) {
-    throw UsageError(
-        "[adapter] kind = \"lora\" needs [train] init, the model that it adapts, got \"\"; to "
-        "train "
-        "from scratch, choose relora or low_rank");
-  }
-  if (!kind.has_base && !init.empty()) {
-    throw UsageError(fmt::format(
-        "[adapter] kind = \"{}\" trains factors in place of matrices, from scratch, got [train] "
-        "init = \"{}\"; leave it out, or choose lora",
-        kind.name, init));
-  }
-  if (!kind.has_base && !adapter.whole.empty()) {
-    throw UsageError(
-        fmt::format("[adapter] whole = [\"{}\"] has no effect with kind = \"{}\", which trains all "
-                    "tensors without factors; leave it out",
-                    fmt::join(adapter.whole, "\", \""), kind.name));
-  }
-  if (kind.name != "lora" && !adapter.init.empty()) {
-    throw UsageError(fmt::format("[adapter] init = \"{}\" needs kind = \"lora\", got \"{}\"",
-                                 adapter.init, kind.name));
-  }
-}
-
-// Optimizers with a rank of their own project the gradients of whole matrices.
-void check_optimizer(const config::Recipe& recipe) {
-  const auto section = recipe.section(recipe.optim.method).clone();
-  config::Fields fields;
-  section->describe(fields);
-  if (std::ranges::find(fields.all(), "rank", &config::Field::name) == fields.all().end()) return;
-  throw UsageError(fmt::format(
-      "[adapter] kind = \"{}\" trains matrices of low rank, got [optim] method = \"{}\", which "
-      "projects the gradients of whole matrices; choose adamw, muon or scale, or adapter.kind = "
-      "\"none\"",
-      recipe.adapter.kind, recipe.optim.method));
 }
 
 }  // namespace
@@ -178,16 +176,17 @@ AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapte
   }
   const bool has_base = find_adapter(adapter.kind).has_base;
   const bool encodes = find_architecture(model.architecture).encodes;
+  const Choice choice(adapter);
   for (TensorSpec& tensor : tensors_of(model)) {
     const bool classifies = encodes && tensor.layer == kNoLayer;
-    if (has_factors(adapter, tensor)) {
+    if (choice.has_factors(tensor)) {
       const FactorNames names = factor_names(tensor.name);
       adapted.trained.push_back(
           {names.a, {adapter.rank, tensor.shape[1]}, tensor.role, tensor.layer});
       adapted.trained.push_back(
           {names.b, {tensor.shape[0], adapter.rank}, tensor.role, tensor.layer});
       if (has_base) adapted.frozen.push_back(std::move(tensor));
-    } else if (!has_base || classifies || chosen(adapter.whole, tensor)) {
+    } else if (!has_base || classifies || choice.whole(tensor)) {
       adapted.trained.push_back(std::move(tensor));
     } else {
       adapted.frozen.push_back(std::move(tensor));
@@ -218,11 +217,9 @@ InitialFactor initial_factor(const ModelSpec& model, const AdapterSpec& adapter,
 void check_adapter(const config::Recipe& recipe) {
   const AdapterKind& kind = find_adapter(recipe.adapter.kind);
   if (!is_adapted(recipe.adapter)) return;
-  check_start(recipe, kind);
   const std::vector<TensorSpec> tensors = tensors_to_adapt(recipe);
   check_patterns(recipe.adapter, tensors);
   check_rank(recipe.adapter, tensors);
-  check_optimizer(recipe);
   if (kind.merges) check_relora(recipe);
 }
 

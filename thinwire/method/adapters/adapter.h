@@ -5,7 +5,7 @@
 // (Hu et al. 2021, LoRA, arXiv 2106.09685, section 4.1). The factors, and tensors that the recipe
 // trains in full, are the run's *trained* tensors: only they have gradients and optimizer state,
 // are synchronised, digested and checkpointed. All others are *frozen*. Trainer and planner read
-// the same facts. The products are in model/adapter_products.h, merging in
+// the same facts. The products are in model/cpu_ops.h, merging in
 // tensor/products/factors.h.
 #pragma once
 
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/config/adapter_section.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/method/architectures/model_spec.h"
 
 namespace thinwire::method {

@@ -6,10 +6,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/allreduce.h"
-#include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/adamw.h"
-#include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::method {
 namespace {
@@ -33,18 +29,6 @@ void ReloraOptions::describe(config::Fields& fields) {
 }
 
 void check_relora(const config::Recipe& recipe) {
-  if (recipe.sync.method != kAllReduce.name) {
-    throw UsageError(fmt::format(
-        "[adapter] kind = \"relora\" adds the factors to the matrices of all workers in the same "
-        "step, when nothing is in flight, and needs [sync] method = \"{}\", got \"{}\"; lora and "
-        "low_rank work with every method",
-        kAllReduce.name, recipe.sync.method));
-  }
-  if (recipe.optim.method != kAdamw.name) {
-    throw UsageError(fmt::format(
-        "[adapter] kind = \"relora\" resets the state of [optim] method = \"{}\", got \"{}\"",
-        kAdamw.name, recipe.optim.method));
-  }
   const ReloraOptions& options = relora(recipe);
   if (options.rewarm <= options.merge_every) return;
   throw UsageError(fmt::format("[relora] rewarm must be <= merge_every = {}, got {}",

@@ -21,7 +21,7 @@ struct ReloraOptions final : config::SectionOf<ReloraOptions> {
   std::string_view chosen_by() const override { return "adapter.kind"; }
 };
 
-// Throws UsageError if the recipe's method or optimizer cannot merge.
+// Throws UsageError if the table contradicts itself.
 void check_relora(const config::Recipe& recipe);
 
 // Whether the recipe's run merges once `completed` steps are done; never after the last one.

@@ -1,6 +1,6 @@
 // Facts of the Llama architecture (Touvron et al. 2023, arXiv 2302.13971) and of the families that
 // differ from it in options of its table: blocks of RMSNorm, causal attention with rotary positions
-// and grouped queries, RMSNorm and SwiGLU. The passes over it are in model/llama.h, the families in
+// and grouped queries, RMSNorm and SwiGLU. The passes over it are in model/graph.h, the families in
 // convert/hf_llama.h.
 #pragma once
 

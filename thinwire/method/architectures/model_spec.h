@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/config/model_section.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/config/sections.h"
 
 namespace thinwire::method {
 

@@ -1,8 +1,8 @@
 // Facts of RoBERTa (Liu et al. 2019, arXiv 1907.11692) with a classification head: tokens and
 // positions, LayerNorm, blocks of bidirectional attention and a GELU layer, each followed by
 // LayerNorm (BERT, Devlin et al. 2018, arXiv 1810.04805), and a head on the first token of a text.
-// No dropout. The passes over it are in model/roberta.h, its Hugging Face form in
-// convert/hf_roberta.h.
+// No dropout. The passes over it are in model/graph.h, its Hugging Face form in
+// convert/hf_architectures.h.
 #pragma once
 
 #include <cstdint>

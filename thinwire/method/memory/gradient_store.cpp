@@ -1,22 +1,13 @@
 #include "thinwire/method/memory/gradient_store.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <string_view>
 
 #include "thinwire/base/block_sizes.h"
-#include "thinwire/base/error.h"
-#include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/memory/slabs.h"
-#include "thinwire/method/memory/updates.h"
-#include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/galore.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/registry.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {
@@ -31,28 +22,6 @@ bool clips_by_step(const config::OptimSection& optim) {
   return optim.clip > 0 && optim.clip_by == config::ClipBy::kStep;
 }
 
-void check_optimizer(const config::Recipe& recipe) {
-  const OptimizerSpec& optimizer = find_optimizer(recipe.optim.method);
-  if (optimizer.subspace != nullptr) return;
-  std::vector<std::string_view> able;
-  for (const OptimizerSpec* one : all_optimizers()) {
-    if (one->subspace != nullptr) able.push_back(one->name);
-  }
-  throw UsageError(fmt::format(
-      "[optim] gradients = \"projected\" needs an optimizer that uses only a projection of a "
-      "matrix's gradient, {}, got method = \"{}\"; choose one of them or gradients = \"whole\"",
-      fmt::join(able, " or "), optimizer.name));
-}
-
-void check_clusters(const config::Recipe& recipe) {
-  if (!recipe.sync.clustered() || draws_bases(recipe)) return;
-  throw UsageError(
-      fmt::format("[optim] gradients = \"projected\" needs sync.within = \"none\", got \"{}\": the "
-                  "workers of a cluster do not agree on bases; leave clusters out, or choose "
-                  "gradients = \"whole\", or galore with galore.basis = \"seeded\"",
-                  recipe.sync.within));
-}
-
 // The elements of all projected matrices, the largest first.
 std::vector<int64_t> projected_matrices(const OptimizerOptions& options,
                                         std::span<const TensorSpec> tensors) {
@@ -64,14 +33,6 @@ std::vector<int64_t> projected_matrices(const OptimizerOptions& options,
   }
   std::ranges::sort(counts, std::greater());
   return counts;
-}
-
-void check_adapter_kind(const config::Recipe& recipe) {
-  if (!is_adapted(recipe.adapter)) return;
-  throw UsageError(
-      fmt::format("[optim] gradients = \"projected\" needs [adapter] kind = \"none\", got \"{}\": "
-                  "gradients of factors are formed whole",
-                  recipe.adapter.kind));
 }
 
 // The whole gradients of matrices whose bases are renewed in the same step are held together if the
@@ -119,13 +80,6 @@ bool takes_several_passes(const config::Recipe& recipe) {
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   return (train.microbatch != 0 && train.microbatch < rows) ||
          recipe.sync.shares != config::RowShares::kEqual || !recipe.sync.absent.empty();
-}
-
-void check_projected(const config::Recipe& recipe) {
-  if (!projects(recipe)) return;
-  check_optimizer(recipe);
-  check_clusters(recipe);
-  check_adapter_kind(recipe);
 }
 
 std::vector<TensorSpec> gradient_tensors(const OptimizerOptions& options,

@@ -27,10 +27,6 @@ int64_t rows_per_pass(const config::TrainSection& train);
 // Whether a worker's rows of a step may take several forward and backward passes.
 bool takes_several_passes(const config::Recipe& recipe);
 
-// Throws a UsageError that names the alternatives if gradients cannot be projected in the backward
-// pass with the recipe's optimizer, method or workers.
-void check_projected(const config::Recipe& recipe);
-
 // The tensors with the shapes in which the optimizer takes their gradients.
 std::vector<TensorSpec> gradient_tensors(const OptimizerOptions& options,
                                          std::span<const TensorSpec> tensors);

@@ -1,15 +1,17 @@
 #include "thinwire/method/memory/memory.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/formats.h"
-#include "thinwire/method/memory/offload.h"
-#include "thinwire/method/memory/slabs.h"
-#include "thinwire/method/memory/updates.h"
+#include "thinwire/method/gradient_sums.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/method.h"
+#include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
@@ -41,7 +43,7 @@ double copy_beside(const config::Recipe& recipe, std::span<const TensorSpec> ten
   return none ? 0 : copy_bytes(recipe, tensors);
 }
 
-// The products with the factors (model/adapter_products.h).
+// The products with the factors (model/cpu_ops.h).
 double adapter_bytes(const config::Recipe& recipe, double tokens, double operand) {
   if (!is_adapted(recipe.adapter)) return 0;
   const double wide = operand < kFloat ? kFloat : 0;
@@ -97,7 +99,7 @@ double shared_frozen_bytes(const config::Recipe& recipe) {
 }
 
 double step_code_bytes(const config::Recipe& recipe) {
-  return recipe.train.precision == "bf16" ? 20e6 : 10e6;
+  return recipe.train.precision == "bf16" ? 7e6 : 3e6;
 }
 
 double StepMemory::total() const {
@@ -130,6 +132,109 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
       .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
   if (train.offload) offload(recipe, tensors, memory);
   return memory;
+}
+
+WeightFormat trained_format(const config::Recipe& recipe) {
+  return is_adapted(recipe.adapter) ? WeightFormat::kF32 : recipe.train.weights;
+}
+
+int64_t formed_elements(const TensorSpec& tensor, int64_t slabs) {
+  if (!tensor.is_vocabulary_sized()) return tensor.count();
+  const int64_t width = tensor.shape.back();
+  return slab_rows(tensor.count() / width, width, slabs) * width;
+}
+
+namespace {
+
+constexpr double kReadAhead = 0.5;  // beside the largest tensor
+
+double trained_bytes(const config::Recipe& recipe, const OptimizerOptions& options,
+                     std::span<const TensorSpec> tensors) {
+  const StateBytes state = optimizer_state(options, tensors);
+  return weight_bytes(tensors, trained_format(recipe)) + state.consensus + state.local;
+}
+
+// Of a tensor, in memory at once: a pass reads all weights of an embedding or head that is cut into
+// slabs, but the optimizer updates one slab at a time.
+double bytes_at_once(const config::Recipe& recipe, const OptimizerOptions& options,
+                     const TensorSpec& tensor) {
+  const auto elements = static_cast<double>(tensor.count());
+  const double share =
+      static_cast<double>(formed_elements(tensor, recipe.model.vocab_slabs)) / elements;
+  const std::span one(&tensor, 1);
+  const double weights = weight_bytes(one, trained_format(recipe));
+  return weights + share * (trained_bytes(recipe, options, one) - weights);
+}
+
+}  // namespace
+
+double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const Method& method = find_method(recipe.sync.method);
+  return method.local_updates ? method.state(recipe, tensors).consensus : 0;
+}
+
+double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
+  return trained_bytes(recipe, optimizer_options(recipe), tensors) + outer_bytes(recipe, tensors) +
+         weight_bytes(frozen, recipe.train.weights);
+}
+
+double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+  const OptimizerOptions options = optimizer_options(recipe);
+  double largest = 0;
+  for (const TensorSpec& tensor : tensors) {
+    largest = std::max(largest, bytes_at_once(recipe, options, tensor));
+  }
+  const std::vector<TensorSpec> frozen = frozen_tensors(recipe);
+  for (const TensorSpec& tensor : frozen) {
+    largest = std::max(largest, weight_bytes(std::span(&tensor, 1), recipe.train.weights));
+  }
+  return std::min((1 + kReadAhead) * largest, offloaded_bytes(recipe, tensors));
+}
+
+namespace {
+
+using config::ClipBy;
+
+bool projects(const config::Recipe& recipe) {
+  return recipe.optim.gradients == config::GradientCoordinates::kProjected;
+}
+
+double largest_sum(const std::vector<int64_t>& sums) {
+  return sizeof(float) * static_cast<double>(*std::ranges::max_element(sums));
+}
+
+bool clips_by_previous(const config::OptimSection& optim) {
+  return optim.clip > 0 && optim.clip_by == ClipBy::kPrevious;
+}
+
+}  // namespace
+
+int64_t members_of_a_step(const config::Recipe& recipe) {
+  const auto workers = static_cast<int>(recipe.train.workers);
+  if (!find_method(recipe.sync.method).local_updates) return workers;
+  const Clusters clusters = clusters_of(recipe.sync, workers);
+  int largest = 1;
+  for (int cluster = 0; cluster < clusters.count; ++cluster) {
+    largest = std::max(largest, clusters.size(cluster));
+  }
+  return largest;
+}
+
+double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                      const PassMemory& pass) {
+  const bool streamed = gradient_store(recipe) == GradientStore::kStreamed;
+  // One group is summed while another is filled.
+  const double groups = streamed && members_of_a_step(recipe) > 1
+                            ? 2 * largest_sum(gradient_sums(recipe, tensors, RunKind::kJob))
+                            : 0;
+  if (projects(recipe)) return projected_gradient_bytes(recipe, tensors) + groups;
+  if (streamed) return pass.streamed_gradients + groups;
+  return sizeof(float) * static_cast<double>(arena_elements(tensors));
+}
+
+double clipping_bytes(const config::Recipe& recipe) {
+  return clips_by_previous(recipe.optim) ? sizeof(float) : 0;
 }
 
 }  // namespace thinwire::method

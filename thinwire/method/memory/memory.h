@@ -5,10 +5,14 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <vector>
 
+#include "thinwire/base/memory.h"
 #include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/method.h"
 
 namespace thinwire::method {
@@ -37,13 +41,62 @@ double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tens
 // The part of `frozen` that the members in one process share.
 double shared_frozen_bytes(const config::Recipe& recipe);
 
-// By how much the program itself grows with its first step: code that is read only then and, for
-// bf16 products, what oneDNN generates and works in. Measured with AMX; 5 to 10 MB less without.
+// By how much the program itself grows with its first step: code that is read only then, and what
+// threads need. Measured.
 double step_code_bytes(const config::Recipe& recipe);
 
 // For a member that takes `rows` rows per step (`microbatch` of them at once), with or without bf16
 // products. model.vocab must be set; train.precision "auto" counts as fp32.
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        const StateBytes& state, int64_t rows);
+
+// The number format in which the weights that a run trains are kept: that of train.weights, or with
+// an adapter fp32, since there only frozen weights are kept in bf16.
+WeightFormat trained_format(const config::Recipe& recipe);
+
+// The recipe field model.vocab_slabs: the gradients of the embedding and the head are formed,
+// handed over and applied in slabs of rows, one after another (docs/memory.md).
+
+// Elements of a tensor's gradient that are formed at once where gradients are handed over.
+int64_t formed_elements(const TensorSpec& tensor, int64_t slabs);
+
+// What a worker holds with the recipe field train.offload: weights and the optimizer's state are in
+// files (base/offload.h), and a window of them in memory.
+
+// What a worker keeps in files, in bytes: `tensors` and their optimizer state, the frozen tensors
+// beside an adapter, and outer_bytes().
+double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+// What workers that train apart agree on: shared weights, and the velocity of the outer step.
+double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// Of that in memory, at most: the weights and state of the largest tensor, where it is cut into
+// slabs the state of one of them, and half as much to read ahead what is used after it.
+double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+
+// How much memory the recipe fields train.update and optim.clip_by need.
+
+// The largest number of workers that average their gradients with each other at every step.
+int64_t members_of_a_step(const config::Recipe& recipe);
+
+// Bytes of gradients that a worker holds. `pass` is the memory that its architecture reports for a
+// pass.
+double gradient_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                      const PassMemory& pass);
+
+// Bytes of state that clipping keeps from step to step.
+double clipping_bytes(const config::Recipe& recipe);
+
+// The memory that a run needs on this machine, predicted from its recipe before anything is
+// allocated.
+
+// The need of a process with `workers_here` of the recipe's train.workers: the weights, gradients
+// and state of all of them and, if the CPU computes, their activations and buffers (see memory.h).
+// If a run needs more while it reads the model in train.init (train/initial_parameters.h), the part
+// "start" says how much more. What it takes to merge factors into that model is not counted. The
+// advice names the fields that need most. model.vocab must be set.
+MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
+
+// The parts of that need alone, which are quicker to compute.
+std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here);
 
 }  // namespace thinwire::method

@@ -1,4 +1,3 @@
-#include "thinwire/method/memory/run_memory.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +11,6 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/memory/formats.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"

@@ -1,4 +1,4 @@
-#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

@@ -1,7 +1,5 @@
-#include "thinwire/method/optimizers/apollo.h"
-
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

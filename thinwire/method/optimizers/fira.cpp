@@ -1,7 +1,5 @@
-#include "thinwire/method/optimizers/fira.h"
-
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {
@@ -26,7 +24,10 @@ std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec&
 
 void FiraOptions::describe(config::Fields& fields) {
   low_rank.describe(fields);
-  describe_subspace_step(fields, scale, moments);
+  fields.number_above("scale", scale, "", 0, 1e6,
+                      "Multiplies the part of a matrix's step that lies in the subspace; 1 as in "
+                      "the paper.");
+  describe_moments(fields, moments);
   fields.number("growth", growth, "", 1, 1e6,
                 "Factor by which the norm of a matrix's step outside the subspace may grow in a "
                 "step.");

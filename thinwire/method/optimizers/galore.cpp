@@ -1,10 +1,8 @@
-#include "thinwire/method/optimizers/galore.h"
-
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/optimizers/adamw.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

@@ -81,6 +81,10 @@ void LowRankFields::describe(config::Fields& fields) {
 void describe_subspace_step(config::Fields& fields, double& scale, Moments& moments) {
   fields.number_above("scale", scale, "", 0, 1e6,
                       "Multiplies the matrices' steps in addition to the learning rate.");
+  describe_moments(fields, moments);
+}
+
+void describe_moments(config::Fields& fields, Moments& moments) {
   fields.choice("moments", moments,
                 "Whether Adam's moments are kept as they are or rotated into the new basis when a "
                 "subspace is renewed.");

@@ -33,9 +33,10 @@ struct LowRankFields {
   void describe(config::Fields& fields);
 };
 
-// Lists the fields of Adam in the subspace: the factor of the matrices' steps, and what happens to
-// the moments when the basis is renewed.
+// List the fields of Adam in the subspace: the factor of the matrices' steps, and what happens to
+// the moments when the basis is renewed; or the latter alone.
 void describe_subspace_step(config::Fields& fields, double& scale, Moments& moments);
+void describe_moments(config::Fields& fields, Moments& moments);
 
 // The shape for a tensor under these fields; rank 0 for all but the matrices of the blocks.
 LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tensor,

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/agreement.h"
+#include "thinwire/base/named_span.h"
 #include "thinwire/base/number_format.h"
 #include "thinwire/base/offload.h"
 #include "thinwire/base/tensor_view.h"

@@ -9,13 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
-#include "thinwire/method/optimizers/adamw.h"
-#include "thinwire/method/optimizers/apollo.h"
-#include "thinwire/method/optimizers/fira.h"
-#include "thinwire/method/optimizers/galore.h"
-#include "thinwire/method/optimizers/muon.h"
-#include "thinwire/method/optimizers/natural_galore.h"
-#include "thinwire/method/optimizers/scale.h"
+#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
 namespace {

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "thinwire/base/error.h"
-#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 #include "thinwire/tensor/kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -9,7 +9,7 @@
 #endif
 
 #include "thinwire/tensor/dct/dct_recursions-inl.h"
-#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "thinwire/tensor/dct/dct_side.h"
+#include "thinwire/tensor/dct/dct_tables.h"
 
 #ifndef THINWIRE_BUTTERFLY
 // Inlines a whole butterfly, and what it loads and stores, into one function, so that it works in

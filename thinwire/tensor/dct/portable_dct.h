@@ -11,7 +11,7 @@
 
 namespace thinwire::tensor {
 
-// One side of n elements: tables in the memory of the device (DctSide of dct_side.h).
+// One side of n elements: tables in the memory of the device (DctSide of dct_tables.h).
 struct PortableSide {
   int n;
   const float* norm;   // a_f

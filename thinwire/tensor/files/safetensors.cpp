@@ -8,11 +8,11 @@
 #include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include "thinwire/base/bf16.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/half.h"
@@ -51,16 +51,11 @@ std::string_view type_name(DType dtype) {
 }
 
 // Deep nesting would cost many times the header's size in memory, and no header needs it.
-Json parse_header(const fs::path& path, std::span<const uint8_t> text) {
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
-    if (depth > kMaxHeaderDepth) throw_bad(path, "its header is nested too deeply");
-    return true;
-  };
-  try {
-    Json header = Json::parse(text.begin(), text.end(), shallow);
-    if (header.is_object()) return header;
-  } catch (const Json::exception&) {
-  }
+Json parse_header(const fs::path& path, std::span<const uint8_t> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (is_deep_json(text, kMaxHeaderDepth)) throw_bad(path, "its header is nested too deeply");
+  Json header = try_parse_json<Json>(text);
+  if (header.is_object()) return header;
   throw_bad(path, "not a safetensors file (its header is not a JSON object)");
 }
 
@@ -190,13 +185,17 @@ std::string make_header(const std::vector<SafetensorsEntry>& entries, DType dtyp
                         const Metadata& metadata) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
+  // Added to the end, since a look-up by name goes through all that are there.
+  auto& fields = header.get_ref<nlohmann::ordered_json::object_t&>();
+  std::set<std::string_view> names = {kMetadataKey};
   int64_t at = 0;
   for (const SafetensorsEntry& entry : entries) {
     const DType type = entry.dtype.value_or(dtype);
     const int64_t end = at + element_count(entry.shape) * dtype_bytes(type);
-    if (header.contains(entry.name)) throw Error("two tensors are named " + entry.name);
-    header[entry.name] = {
-        {"dtype", type_name(type)}, {"shape", entry.shape}, {"data_offsets", {at, end}}};
+    if (!names.insert(entry.name).second) throw Error("two tensors are named " + entry.name);
+    fields.push_back(
+        {entry.name,
+         {{"dtype", type_name(type)}, {"shape", entry.shape}, {"data_offsets", {at, end}}}});
     at = end;
   }
   std::string text = print_json(header);
@@ -235,6 +234,13 @@ void SafetensorsReader::prefix_names(std::string_view prefix) {
     tensors.emplace(name, std::move(view));
   }
   tensors_ = std::move(tensors);
+}
+
+void SafetensorsReader::rename(std::string_view from, std::string to) {
+  TensorView view = find(from);
+  tensors_.erase(std::string(from));
+  std::ranges::replace(names_, from, to);
+  tensors_.emplace(std::move(to), std::move(view));
 }
 
 const TensorView& SafetensorsReader::find(std::string_view name) const {

@@ -31,6 +31,8 @@ class SafetensorsReader {
 
   // Puts `prefix` before the name of every tensor.
   void prefix_names(std::string_view prefix);
+  // Gives a tensor another name, which no other has. Throws Error if it holds no such tensor.
+  void rename(std::string_view from, std::string to);
 
   const fs::path& path() const { return path_; }
   // In the order of the data.

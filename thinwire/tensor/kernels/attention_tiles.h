@@ -9,9 +9,8 @@
 
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/tensor/kernels/attention.h"
-#include "thinwire/tensor/kernels/rope.h"
 #include "thinwire/tensor/products/tiles.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 
 namespace thinwire::tensor {
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "thinwire/base/threads.h"
-#include "thinwire/tensor/kernels/portable_hash.h"
 #include "thinwire/tensor/kernels/portable_kernels.h"
 #include "thinwire/tensor/kernels/portable_passes.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"

@@ -21,7 +21,7 @@
 
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/number_format.h"
 
 namespace thinwire::tensor {

@@ -11,7 +11,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 
 #if defined(__CUDACC__)
 #define THINWIRE_DEVICE __host__ __device__

@@ -1,8 +1,8 @@
-#include "thinwire/tensor/kernels/rope.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "thinwire/tensor/kernels/attention.h"
 
 namespace thinwire::tensor {
 namespace {

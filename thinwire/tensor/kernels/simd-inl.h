@@ -22,7 +22,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace thinwire::tensor::HWY_NAMESPACE {

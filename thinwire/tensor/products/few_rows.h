@@ -7,8 +7,8 @@
 
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
-#include "thinwire/base/helper_threads.h"
+#include "thinwire/base/half.h"
+#include "thinwire/base/threads.h"
 
 namespace thinwire::tensor {
 

@@ -8,13 +8,33 @@
 // threads; the one that takes a ThreadPool splits C into one slab per thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/threads.h"
 
 namespace thinwire::tensor {
+
+// Which instruction sets the kernels use on this machine.
+
+// "AVX-512", and of the others Highway's names: "AVX2", "SSE4", "NEON", ...
+std::string_view instruction_set();
+
+// Whether the CPU has these instructions and limit_instructions() allows them.
+bool has_avx512();  // with byte and word values and shorter vectors, as all servers have it
+bool has_avx512_bf16();
+bool has_amx_bf16();
+
+inline constexpr std::array<std::string_view, 2> kInstructionLimits = {"avx2", "avx512"};
+
+// From now on kernels use no newer instructions than those of `limit`, one of kInstructionLimits;
+// "avx512" is without bf16 and AMX. To be called before any kernel runs, as a choice that was made
+// is kept. Functions that the compiler cloned for several instruction sets, which are not matrix
+// products, have no limit. Throws UsageError for any other text.
+void limit_instructions(std::string_view limit);
 
 enum class Transpose : uint8_t { kNo, kYes };
 
@@ -31,36 +51,33 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// The implementations of fp32 products. gemm() uses the first on AMD's CPUs, where it is faster,
-// and where there is no BLAS; small products go to the next one.
+// The implementations of fp32 products. gemm() uses the first where the CPU has it; small products
+// go to the other.
 enum class Fp32Kernel : uint8_t {
-  kTiled,   // AVX-512 tiles (tiles_avx512.cpp)
-  kBlas,    // LibTorch's BLAS
-  kPacked,  // our own kernel for every CPU (gemm_packed.h)
+  kTiled,   // AVX-512 (tiles_avx512.cpp)
+  kPacked,  // every CPU's instructions (gemm_packed.h)
 };
 
-// Whether this CPU and the libraries of this build support it.
+// Whether this CPU supports it.
 bool has_fp32_kernel(Fp32Kernel kernel);
 // For tests and benchmarks, like use_bf16_kernel_for_test().
 void use_fp32_kernel_for_test(std::optional<Fp32Kernel> kernel);
 // The implementation that gemm() uses.
 Fp32Kernel fp32_kernel();
 
-// The implementations of bf16 products. gemm() uses kOneDnn where the CPU has AMX, otherwise the
-// first of the others that is available.
+// The implementations of bf16 products. gemm() uses the first that the CPU has.
 enum class Bf16Kernel : uint8_t {
-  kAvx512,   // the CPU's AVX512-BF16 instructions (tiles_avx512.cpp)
-  kOneDnn,   // AVX512-BF16 or AMX, through LibTorch's oneDNN
-  kWidened,  // fp32 products with LibTorch's BLAS, of operands widened block by block
-  kPacked,   // fp32 products with our own kernel (gemm_packed.h)
+  kAmx,     // AMX's bf16 instructions (tiles_amx.cpp)
+  kAvx512,  // AVX512-BF16 (tiles_avx512.cpp)
+  kPacked,  // fp32 products of operands that are widened while they are packed (gemm_packed.h)
 };
 
-// Whether this CPU and the libraries of this build support it.
+// Whether this CPU supports it.
 bool has_bf16_kernel(Bf16Kernel kernel);
 
 // Whether bf16 products are faster than fp32 ones.
 inline bool has_fast_bf16_gemm() {
-  return has_bf16_kernel(Bf16Kernel::kAvx512) || has_bf16_kernel(Bf16Kernel::kOneDnn);
+  return has_bf16_kernel(Bf16Kernel::kAvx512) || has_bf16_kernel(Bf16Kernel::kAmx);
 }
 
 // For tests: makes gemm() use `kernel`, which must be available; nullopt restores the default. Must

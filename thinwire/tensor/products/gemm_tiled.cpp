@@ -1,9 +1,8 @@
-#include "thinwire/tensor/products/gemm_tiled.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "thinwire/tensor/kernels/kernels.h"
+#include "thinwire/tensor/products/gemm_packed.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {

@@ -1,9 +1,9 @@
-#include "thinwire/tensor/products/instruction_set.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "thinwire/tensor/products/gemm.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -33,7 +33,7 @@ namespace {
 
 HWY_EXPORT(target_name);
 
-bool allows_bf16 = true;  // by limit_instructions()
+bool allows_avx512 = true, allows_bf16 = true;  // by limit_instructions()
 
 #if defined(__x86_64__)
 // Highway numbers its sets so that newer ones have lower bits.
@@ -48,9 +48,13 @@ std::string_view instruction_set() { return HWY_DYNAMIC_DISPATCH(target_name)();
 
 #if defined(__x86_64__)
 
+bool has_avx512() {
+  return allows_avx512 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
 bool has_avx512_bf16() {
-  return allows_bf16 && __builtin_cpu_supports("avx512bf16") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  return allows_bf16 && has_avx512() && __builtin_cpu_supports("avx512bf16");
 }
 
 bool has_amx_bf16() {
@@ -61,6 +65,7 @@ bool has_amx_bf16() {
 
 #else
 
+bool has_avx512() { return false; }
 bool has_avx512_bf16() { return false; }
 bool has_amx_bf16() { return false; }
 
@@ -73,6 +78,7 @@ void limit_instructions(std::string_view limit) {
   }
   allows_bf16 = false;
   if (limit == "avx512") return;
+  allows_avx512 = false;
   hwy::DisableTargets(kNewerThanAvx2);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }

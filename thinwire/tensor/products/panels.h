@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {

@@ -1,11 +1,11 @@
 // The innermost part of matrix products: tiles of a matrix with fp32 sums, from operands that lie
-// ready for the CPU's instructions in units of depth (panels.h). Larger products (gemm_tiled.h) and
-// attention in bf16 are made of them.
+// ready for the CPU's instructions in units of depth (panels.h). Larger products (gemm_packed.h)
+// and attention in bf16 are made of them.
 #pragma once
 
 #include <cstdint>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/tensor/products/panels.h"
 
 namespace thinwire::tensor {
@@ -51,10 +51,10 @@ struct Bf16Tiles : Tiles<Bf16> {
                            RightPanels<Bf16> B, OldSums old, Bf16* C, int64_t ldc);
 };
 
-// With AVX-512 on CPUs that have its bf16 instructions, which includes all of AMD's; otherwise
-// null.
+// Null where the CPU lacks the instructions: AVX-512, its bf16 instructions, and AMX with bf16.
 const Tiles<float>* avx512_fp32_tiles();
 const Bf16Tiles* avx512_bf16_tiles();
+const Bf16Tiles* amx_bf16_tiles();
 // Those of the implementation that gemm() uses (gemm.h); null if it has none.
 const Bf16Tiles* bf16_tiles();
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "thinwire/tensor/products/instruction_set.h"
+#include "thinwire/tensor/products/gemm.h"
 
 #define THINWIRE_TARGET [[gnu::target("avx512f,avx512bw,avx512vl,avx512bf16")]]
 #endif
@@ -145,7 +145,7 @@ constexpr Bf16Tiles kBf16 = {{multiply<Bf16, float>, release}, multiply<Bf16, Bf
 
 }  // namespace
 
-const Tiles<float>* avx512_fp32_tiles() { return has_avx512_bf16() ? &kFp32 : nullptr; }
+const Tiles<float>* avx512_fp32_tiles() { return has_avx512() ? &kFp32 : nullptr; }
 const Bf16Tiles* avx512_bf16_tiles() { return has_avx512_bf16() ? &kBf16 : nullptr; }
 
 #else

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/bytes.h"
@@ -11,6 +12,33 @@
 #include "thinwire/tensor/kernels/number_formats.h"
 
 namespace thinwire::tensor {
+
+void TwoSided::mirror_on(const DevicePlace& device, std::span<std::byte> host) {
+  if (mirror_ != nullptr) return;
+  mirror_ = make_mirror(device, host);
+  place_ = device;
+  bytes_ = host.size();
+  newest_ = Side::kHost;
+}
+
+void TwoSided::use(Side side, bool writes) const {
+  if (newest_ == side) return;
+  if (newest_ != Side::kBoth) {
+    side == Side::kHost ? mirror_->download(0, bytes_) : mirror_->upload();
+    newest_ = Side::kBoth;
+  }
+  if (writes) newest_ = side;
+}
+
+void TwoSided::read_host(size_t begin, size_t bytes) const {
+  if (newest_ == Side::kDevice) mirror_->download(begin, bytes);
+}
+
+void TwoSided::clear_device() {
+  mirror_->clear();
+  newest_ = Side::kDevice;
+}
+
 namespace {
 
 constexpr int64_t kDrawGrain = 4096;
@@ -24,6 +52,14 @@ Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
     offsets_.push_back(total_);
     total_ += padded_elements(spec.count());
   }
+  sort_names();
+}
+
+void Layout::sort_names() {
+  by_name_.resize(specs_.size());
+  std::iota(by_name_.begin(), by_name_.end(), size_t{0});
+  std::ranges::stable_sort(by_name_, {},
+                           [this](size_t index) -> std::string_view { return specs_[index].name; });
 }
 
 Layout Layout::joined(const Layout& trained, const Layout& frozen) {
@@ -32,6 +68,7 @@ Layout Layout::joined(const Layout& trained, const Layout& frozen) {
     both.specs_.push_back(frozen.specs_[i]);
     both.offsets_.push_back(kFrozenOffset + frozen.offsets_[i]);
   }
+  both.sort_names();
   return both;
 }
 
@@ -40,9 +77,10 @@ size_t Layout::at(int64_t offset) const {
 }
 
 std::optional<size_t> Layout::index_of(std::string_view name) const {
-  const auto found = std::ranges::find(specs_, name, &TensorSpec::name);
-  if (found == specs_.end()) return std::nullopt;
-  return static_cast<size_t>(found - specs_.begin());
+  const auto found = std::ranges::lower_bound(
+      by_name_, name, {}, [this](size_t index) -> std::string_view { return specs_[index].name; });
+  if (found == by_name_.end() || specs_[*found].name != name) return std::nullopt;
+  return *found;
 }
 
 size_t Layout::find(std::string_view name) const {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,14 +13,52 @@
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/bf16.h"
+#include "thinwire/base/half.h"
 #include "thinwire/base/number_format.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
-#include "thinwire/tensor/storage/two_sided.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::tensor {
+
+// Host memory that may have a copy on a device. Using either side gives the newest values: they are
+// copied if the other side was used for writing since. So all code may use the host's side at any
+// time, and values that are only used on the device cost no copies.
+
+// Pointers to a side are valid until the other side is used. Several threads may use a side at once
+// only after one of them has used it before.
+class TwoSided {
+ public:
+  // Adds the copy on `device` (once; later calls do nothing) of memory that must stay in place
+  // while this exists. Throws Error if the device lacks memory.
+  void mirror_on(const DevicePlace& device, std::span<std::byte> host);
+  // Where the copy is; null if there is none.
+  const DevicePlace* device() const { return mirror_ == nullptr ? nullptr : &place_; }
+
+  // Brings the host's side up to date, and marks the device's as out of date if `writes`.
+  void use_host(bool writes) const {
+    if (mirror_ != nullptr) use(Side::kHost, writes);
+  }
+  // The same, the other way round; only with a copy.
+  void* use_device(bool writes) const {
+    use(Side::kDevice, writes);
+    return mirror_->data();
+  }
+  // Brings these bytes of the host's side up to date, and no others. Only for reading.
+  void read_host(size_t begin, size_t bytes) const;
+  // Zeroes the device's side, which then is the newest; only with a copy.
+  void clear_device();
+
+ private:
+  enum class Side : uint8_t { kHost, kDevice, kBoth };
+  void use(Side side, bool writes) const;
+
+  DevicePlace place_;
+  size_t bytes_ = 0;
+  std::unique_ptr<Mirror> mirror_;
+  mutable Side newest_ = Side::kBoth;
+};
 
 // In a joined layout the offsets of frozen tensors begin here, beyond any arena.
 inline constexpr int64_t kFrozenOffset = int64_t{1} << 60;
@@ -45,8 +84,11 @@ class Layout {
   std::optional<size_t> index_of(std::string_view name) const;
 
  private:
+  void sort_names();
+
   std::vector<TensorSpec> specs_;
   std::vector<int64_t> offsets_;
+  std::vector<size_t> by_name_;  // indices, in the order of the names
   int64_t total_ = 0;
 };
 
@@ -56,7 +98,7 @@ class Layout {
 // An arena may instead hold bf16 values without an fp32 copy: then only layout(), format() and the
 // functions marked as such below may be used.
 //
-// An arena may have a second copy of its values in a device's memory (two_sided.h): all(), tensor()
+// An arena may have a second copy of its values in a device's memory (TwoSided): all(), tensor()
 // and view() use the host's side, device_values() the device's.
 class Arena {
  public:

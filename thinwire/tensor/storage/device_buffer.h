@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "thinwire/tensor/storage/device.h"
-#include "thinwire/tensor/storage/mirror.h"
 
 namespace thinwire::tensor {
 

@@ -1,4 +1,4 @@
-// device.h and mirror.h with LibTorch. Its include folder holds a different version of fmt from the
+// device.h with LibTorch. Its include folder holds a different version of fmt from the
 // linked one, so fmt must not be used here.
 #include <ATen/Context.h>
 #include <ATen/core/Tensor.h>
@@ -11,7 +11,6 @@
 #endif
 
 #include "thinwire/base/error.h"
-#include "thinwire/tensor/storage/mirror.h"
 
 namespace thinwire::tensor {
 namespace {

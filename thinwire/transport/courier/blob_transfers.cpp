@@ -107,17 +107,28 @@ bool BlobTransfers::ask_next(double now) {
     auto& [transfer, get] = *one;
     const std::optional<Sha256> name = get.assembly.next();
     if (!name) continue;
-    // Different chunks start with different holders, so that all holders share the load.
-    size_t holder = name->bytes[0] % get.holders.size();
-    if (const auto tried = get.failed_holders.find(*name); tried != get.failed_holders.end()) {
-      while (tried->second.contains(holder)) holder = (holder + 1) % get.holders.size();
-    }
+    const size_t holder = holder_for(get, *name);
     const uint64_t ticket = ++last_number_;
     down_.flights.emplace(ticket, Flight{transfer, *name, holder, now, now + timeout_s_});
     wire_.fetch(ticket, *name, get.holders[holder]);
     return true;
   }
   return false;
+}
+
+// Different chunks start with different holders, so that all holders share the load. Those that
+// have left another chunk unanswered, of whatever blob, come last.
+size_t BlobTransfers::holder_for(const Get& get, const Sha256& chunk) const {
+  const size_t count = get.holders.size();
+  const auto failed = get.failed_holders.find(chunk);
+  std::optional<size_t> last;
+  for (size_t i = 0; i < count; ++i) {
+    const size_t holder = (chunk.bytes[0] + i) % count;
+    if (failed != get.failed_holders.end() && failed->second.contains(holder)) continue;
+    if (!silent_.contains(get.holders[holder])) return holder;
+    if (!last) last = holder;
+  }
+  return last.value();
 }
 
 std::optional<BlobTransfers::Flight> BlobTransfers::land(Lane& lane, uint64_t ticket, double now) {
@@ -171,13 +182,15 @@ void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
   if (!flight) return;
   const auto found = gets_.find(flight->transfer);
   Get& get = found->second;
+  const std::string& holder = get.holders[flight->place];
+  const bool late_answer = !chunk && chunk.error().kind == FailureKind::kDeadline;
+  if (!late_answer) silent_.erase(holder);
   if (!chunk) {
     fetch_failed(*flight, chunk.error());
   } else if (!get.assembly.add(flight->name, *chunk)) {
-    fetch_failed(*flight,
-                 {FailureKind::kCorruptPayload,
-                  fmt::format("chunk {} from {} has {} bytes that do not match its name",
-                              to_hex(flight->name), get.holders[flight->place], chunk->size())});
+    fetch_failed(*flight, {FailureKind::kCorruptPayload,
+                           fmt::format("chunk {} from {} has {} bytes that do not match its name",
+                                       to_hex(flight->name), holder, chunk->size())});
   } else if (get.assembly.complete()) {
     answer(get, get.assembly.take());
     gets_.erase(found);
@@ -189,7 +202,10 @@ void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
 // one that did not answer may have the blob.
 void BlobTransfers::fetch_failed(const Flight& flight, const Failure& failure) {
   Get& get = gets_.at(flight.transfer);
-  get.unanswered |= failure.kind == FailureKind::kDeadline;
+  if (failure.kind == FailureKind::kDeadline) {
+    get.unanswered = true;
+    silent_.insert(get.holders[flight.place]);
+  }
   get.altered |= failure.kind == FailureKind::kCorruptPayload;
   std::set<size_t>& tried = get.failed_holders[flight.name];
   tried.insert(flight.place);

@@ -23,8 +23,10 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/clock.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {
 
@@ -50,6 +52,8 @@ class BlobTransfers {
 
   // The chunk that a ticket is to store; null once it is answered.
   const Chunk* storing(uint64_t ticket) const;
+  // Whether the chunk that a ticket is to fetch is still awaited.
+  bool fetching(uint64_t ticket) const { return down_.flights.contains(ticket); }
   // Answers from the wire. Those for tickets that are unknown or already finished are ignored.
   void stored(double now, uint64_t ticket, Result<void> result);
   // `chunk` is kLostPeer if the holder has no such chunk.
@@ -82,7 +86,7 @@ class BlobTransfers {
     BlobAssembly assembly;
     std::map<Sha256, std::set<size_t>> failed_holders;  // holders that failed to supply a chunk
     bool altered = false;                               // at least one holder gave altered bytes
-    bool unanswered = false;  // at least one holder did not answer in time
+    bool unanswered = false;                            // at least one did not answer in time
   };
   struct Flight {
     uint64_t transfer;
@@ -108,6 +112,7 @@ class BlobTransfers {
   double bulk_turn() const;
   Lane& up_of(const Put& put) { return put.priority == Priority::kBulk ? bulk_up_ : up_; }
   bool ask_next(double now);
+  size_t holder_for(const Get& get, const Sha256& chunk) const;
   std::optional<Flight> land(Lane& lane, uint64_t ticket, double now);
   void fetch_failed(const Flight& flight, const Failure& failure);
   Failure late(const char* what) const;
@@ -123,6 +128,7 @@ class BlobTransfers {
   uint64_t last_number_ = 0;  // shared by transfers and tickets
   std::map<uint64_t, Put> puts_;
   std::map<uint64_t, Get> gets_;
+  std::set<std::string> silent_;  // holders whose last answer did not come in time
   Lane up_, down_;
   double bulk_from_ = 0;   // when bulk may go on after a payload
   double bulk_since_ = 0;  // when it began, or the last of its chunks was answered
@@ -131,5 +137,26 @@ class BlobTransfers {
   std::deque<std::pair<BlobId, BlobAssembly>> partial_;  // from fetches that failed
   std::deque<std::function<void()>> answers_;
 };
+
+// Courier::put and Courier::get for couriers whose transfers belong to a thread.
+
+// The id is known at once; the chunks go out on the thread.
+inline BlobId post_put(TaskThread& thread, BlobTransfers& transfers,
+                       std::shared_ptr<const Bytes> blob, Priority priority, Courier::Done done) {
+  auto chunks = std::make_shared<const BlobChunks>(std::move(blob));
+  thread.post([&transfers, chunks, priority, done = std::move(done)] {
+    transfers.put(monotonic_seconds(), chunks, priority, done);
+  });
+  return chunks->id();
+}
+
+// std::invalid_argument if the name of a holder is none of a participant.
+inline void post_get(TaskThread& thread, BlobTransfers& transfers, const BlobId& id,
+                     std::vector<std::string> holders, Priority priority, Courier::Got got) {
+  for (const std::string& holder : holders) check_courier_name("a holder", holder);
+  thread.post([&transfers, id, holders = std::move(holders), priority, got = std::move(got)] {
+    transfers.get(monotonic_seconds(), id, holders, priority, got);
+  });
+}
 
 }  // namespace thinwire::transport

@@ -76,6 +76,9 @@ class Courier {
   virtual const std::string& self() const = 0;
   // Whether the network can be reached at the moment.
   virtual bool connected() const = 0;
+  // Why the network no longer lets this participant in, shown to users; empty: it does. Nothing is
+  // sent or received from then on. It is quick, and may be called with locks held.
+  virtual std::string denied() const { return ""; }
 
   // Stores a blob under this participant's name. Once `done` is called without a failure, the blob
   // is on disk as far as the network promises, and anybody can fetch it. The time-out applies to

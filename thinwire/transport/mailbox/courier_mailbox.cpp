@@ -7,18 +7,16 @@
 #include <deque>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/courier/blob_tasks.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
-#include "thinwire/transport/mailbox/drop_requests.h"
-#include "thinwire/transport/mailbox/mailbox_chunks.h"
+#include "thinwire/transport/mailbox/mailbox_files.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/mailbox/mailbox_records.h"
-#include "thinwire/transport/nats/connection_notice.h"
+#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {
@@ -104,6 +102,7 @@ class MailboxCourier final : public Courier, private ChunkWire {
   bool try_fetch(const Fetch& fetch);
   void ask(std::function<Result<uint64_t>()> act, Appended answered);
   bool try_request(const Waiting& request);
+  void note_writing(const Result<void>& written, size_t bytes);
   void take_statements();
   void take_records();
   void poll_soon() { poll_at_ = 0; }
@@ -121,9 +120,10 @@ class MailboxCourier final : public Courier, private ChunkWire {
   StatementOutbox outbox_;
   StatementInbox inbox_;
   DropRequests drops_;
-  std::deque<uint64_t> stores_;   // by ticket, to be tried again
-  std::deque<Fetch> fetches_;     // likewise
-  std::deque<Waiting> requests_;  // likewise
+  std::deque<uint64_t> stores_;            // by ticket, to be tried again
+  std::deque<Fetch> fetches_;              // likewise
+  std::deque<Waiting> requests_;           // likewise
+  std::optional<size_t> unwritten_bytes_;  // of the shortest that the folder did not take
   uint64_t last_number_ = 0;
   std::map<uint64_t, Subscriber> subscribers_;
   std::map<uint64_t, Reader> readers_;
@@ -189,7 +189,7 @@ void MailboxCourier::publish(const std::string& topic, Bytes statement) {
   check_message("a topic", topic, statement.size());
   thread_.post([this, topic, said = std::move(statement)] {
     // What cannot be written at the moment is lost, as statements may be.
-    (void)outbox_.write(topic, said, unix_us());
+    note_writing(outbox_.write(topic, said, unix_us()), said.size());
     poll_soon();
   });
 }
@@ -214,7 +214,11 @@ void MailboxCourier::append(const std::string& stream, uint64_t expected_last, B
   check_message("a stream", stream, record.size());
   const auto act = [this, stream, expected_last, added = std::move(record)] {
     poll_soon();
-    return records_.append(stream, expected_last, added);
+    Result<uint64_t> sequence = records_.append(stream, expected_last, added);
+    if (self() == options_.coordinator) {
+      note_writing(sequence ? Result<void>() : tl::unexpected(sequence.error()), added.size());
+    }
+    return sequence;
   };
   ask(act, std::move(appended));
 }
@@ -249,6 +253,7 @@ bool MailboxCourier::try_store(uint64_t ticket) {
   const Chunk* const chunk = transfers_.storing(ticket);
   if (chunk == nullptr) return true;
   Result<void> stored = store_chunk(place_, *chunk);
+  note_writing(stored, chunk->bytes.size());
   if (!stored && stored.error().kind != FailureKind::kRefused) return false;
   transfers_.stored(monotonic_seconds(), ticket, std::move(stored));
   return true;
@@ -291,6 +296,24 @@ bool MailboxCourier::try_request(const Waiting& request) {
     request.answered(fail(FailureKind::kDeadline, result.error().message));
   }
   return true;
+}
+
+// A disk that takes something shorter may still be full.
+void MailboxCourier::note_writing(const Result<void>& written, size_t bytes) {
+  if (!options_.notice) return;
+  if (written) {
+    if (!unwritten_bytes_ || bytes < *unwritten_bytes_) return;
+    unwritten_bytes_.reset();
+    options_.notice(
+        fmt::format("the mailbox {} can be written to again", options_.folder.string()));
+  } else if (written.error().kind == FailureKind::kRefused) {
+    const bool is_new = !unwritten_bytes_;
+    unwritten_bytes_ = std::min(unwritten_bytes_.value_or(bytes), bytes);
+    if (!is_new) return;
+    options_.notice(fmt::format(
+        "the mailbox {} cannot be written to ({}); tries again until there is room or permission",
+        options_.folder.string(), written.error().message));
+  }
 }
 
 void MailboxCourier::take_statements() {

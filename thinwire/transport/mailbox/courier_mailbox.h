@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,6 +33,9 @@ struct MailboxOptions {
   uint64_t max_blob_bytes = 1 << 30;
   KeptStatements kept_statements = {};
   bool leaves_nothing = false;  // removes its files when it is destroyed
+  // Called by the courier's thread, with a sentence, once the folder takes nothing more of this
+  // host (its disk is full, for example), and again once it does. May be empty.
+  std::function<void(const std::string& sentence)> notice = {};
 };
 
 // kLostPeer: there is no such folder; kRefused: it cannot be written to.

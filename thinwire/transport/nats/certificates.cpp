@@ -9,6 +9,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <ctime>
 #include <limits>
 #include <memory>
 
@@ -148,6 +149,17 @@ Certificate make_server_certificate(const Certificate& authority, const Validity
   add_extension(certificate, issuer.get(), NID_subject_alt_name, names_of(host));
   add_extension(certificate, issuer.get(), NID_authority_key_identifier, "keyid");
   return sign(certificate, issuer.get(), issuer_key.get(), key.get());
+}
+
+Validity validity_of(const std::string& pem) {
+  const Owned<X509> certificate = certificate_of(pem);
+  const auto seconds = [](const ASN1_TIME* time) {
+    std::tm parts{};
+    require(ASN1_TIME_to_tm(time, &parts) == 1, "read a date");
+    return static_cast<int64_t>(::timegm(&parts));
+  };
+  return {seconds(X509_get0_notBefore(certificate.get())),
+          seconds(X509_get0_notAfter(certificate.get()))};
 }
 
 Bytes certificate_bytes(const std::string& pem) {

@@ -36,6 +36,9 @@ Certificate make_authority(const Validity& validity);
 Certificate make_server_certificate(const Certificate& authority, const Validity& validity,
                                     const std::string& host = "");
 
+// Of the first certificate in a text. Throws Error if there is none.
+Validity validity_of(const std::string& pem);
+
 // Converts a certificate to the bytes that tokens carry (DER), and back. The first throws Error if
 // the text is not a certificate; the second returns nothing if the bytes are not one.
 Bytes certificate_bytes(const std::string& pem);

@@ -1,5 +1,3 @@
-#include "thinwire/transport/nats/connect_bound.h"
-
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
 #include <poll.h>
@@ -12,6 +10,7 @@
 #include <thread>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/transport/nats/courier_nats.h"
 
 namespace thinwire::transport {
 namespace {

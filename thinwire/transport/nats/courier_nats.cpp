@@ -1,5 +1,6 @@
+#include "thinwire/transport/nats/courier_nats.h"
+
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <nats/nats.h>
 
 #include <algorithm>
@@ -13,7 +14,6 @@
 #include <utility>
 
 #include "thinwire/base/interrupt.h"
-#include "thinwire/transport/nats/connect_bound.h"
 #include "thinwire/transport/nats/nats_connection.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -111,11 +111,41 @@ void on_error(natsConnection* connection, natsSubscription*, natsStatus status, 
   with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.refused(reason); });
 }
 
+// The library's last error without the place in its source, "(conn.c:733): ".
+std::string last_error() {
+  const char* text = nats_GetLastError(nullptr);
+  std::string reason = text == nullptr ? "" : text;
+  const size_t place = reason.starts_with('(') ? reason.find("): ") : std::string::npos;
+  if (place != std::string::npos) reason.erase(0, place + std::string_view("): ").size());
+  return reason;
+}
+
+// Why a server's and this side's TLS do not come together, by OpenSSL: the part before ":depth" and
+// behind the colon in "SSL handshake error: 20:unable to get local issuer certificate:depth=0:…",
+// or the last part of another failure.
+std::string why_no_tls(std::string text) {
+  const size_t certificate = text.find(":depth=");
+  const bool is_certificate = certificate != std::string::npos;
+  text.erase(std::min(certificate, text.size()));
+  text.erase(0, text.find_last_of(':') + 1);
+  return fmt::format("{} ({})",
+                     is_certificate ? "its certificate is not trusted" : "it does not speak TLS",
+                     text.substr(std::min(text.find_first_not_of(' '), text.size())));
+}
+
+// Why a server refuses, in a sentence that "it" begins; `text`: the library's reason.
+std::string why_refused(natsStatus status, const std::string& text) {
+  if (status == NATS_CONNECTION_AUTH_FAILED) return "it does not know the key, or no longer";
+  if (status == NATS_SSL_ERROR) return why_no_tls(text);
+  if (status == NATS_SECURE_CONNECTION_WANTED) return "it does not speak TLS";
+  return text.empty() ? natsStatus_GetText(status) : text;
+}
+
 // The library tries to connect for ever unless the server rejects this side's identity.
 void on_closed(natsConnection* connection, void* closure) {
   const char* text = nullptr;
   const natsStatus status = natsConnection_GetLastError(connection, &text);
-  const std::string reason = text == nullptr ? natsStatus_GetText(status) : text;
+  const std::string reason = why_refused(status, text == nullptr ? "" : text);
   with_sink(closure, [&](const Sink& sink, uint64_t) { sink.events.denied(reason); });
 }
 
@@ -153,20 +183,34 @@ using Owned = std::unique_ptr<T, Free>;
 
 void require(natsStatus status, std::string_view what) {
   if (status == NATS_OK) return;
-  const char* more = nats_GetLastError(nullptr);
-  throw Error(fmt::format("libnats cannot {}: {} {}", what, natsStatus_GetText(status),
-                          more == nullptr ? "" : more));
+  throw Error(
+      fmt::format("libnats cannot {}: {} {}", what, natsStatus_GetText(status), last_error()));
 }
 
-Failure failure_of(natsStatus status, const std::string& doing) {
-  const char* more = nats_GetLastError(nullptr);
-  const bool nobody = status == NATS_NO_SERVER || status == NATS_TIMEOUT ||
-                      status == NATS_IO_ERROR || status == NATS_CONNECTION_CLOSED ||
-                      status == NATS_CONNECTION_DISCONNECTED;
-  const std::string reason = more == nullptr ? "" : more;
-  return {nobody ? FailureKind::kLostPeer : FailureKind::kRefused,
-          fmt::format("{}: {}{}{}", doing, natsStatus_GetText(status), reason.empty() ? "" : ": ",
-                      reason)};
+// Why nobody answers, in plain words; empty: somebody refuses.
+std::string why_nobody(natsStatus status) {
+  switch (status) {
+    case NATS_NO_SERVER:
+      return "nobody answers";
+    case NATS_TIMEOUT:
+      return "no answer came in time";
+    case NATS_IO_ERROR:
+    case NATS_CONNECTION_CLOSED:
+    case NATS_CONNECTION_DISCONNECTED:
+      return "the connection was closed before a server answered";
+    default:
+      return "";
+  }
+}
+
+Failure failure_of(natsStatus status) {
+  const std::string nobody = why_nobody(status);
+  if (!nobody.empty()) return {FailureKind::kLostPeer, nobody};
+  return {FailureKind::kRefused, why_refused(status, last_error())};
+}
+
+double silence_s(const NatsTarget& target) {
+  return target.servers.size() > 1 ? target.timeout_s / 2 : target.timeout_s;
 }
 
 void take_identity(natsOptions* options, const Sink& sink, void* closure) {
@@ -199,7 +243,7 @@ Owned<natsOptions> options_of(const NatsTarget& target, const Sink& sink, void* 
   for (const std::string& server : target.servers) urls.push_back("tls://" + server);
   std::vector<const char*> names;
   for (const std::string& url : urls) names.push_back(url.c_str());
-  const auto timeout_ms = static_cast<int64_t>(target.timeout_s * kMillisecond);
+  const auto timeout_ms = static_cast<int64_t>(silence_s(target) * kMillisecond);
   require(natsOptions_SetServers(made, names.data(), static_cast<int>(names.size())),
           "take the servers' addresses");
   natsOptions_SetNoRandomize(made, target.only_these);
@@ -249,7 +293,7 @@ class LibraryConnection final : public NatsConnection {
       require(natsMsgHeader_Add(made, header.name.c_str(), header.value.c_str()), "add a header");
     }
     const natsStatus status = natsConnection_PublishMsg(connection_.get(), made);
-    if (status != NATS_OK) return tl::unexpected(failure_of(status, "publishing " + subject));
+    if (status != NATS_OK) return tl::unexpected(failure_of(status));
     return {};
   }
 
@@ -284,7 +328,7 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   sink->signer = make_signer(target.identity);
   sink->jwt = target.jwt;
   const uint64_t number = sinks().add(sink);
-  const ConnectBound bound(target.timeout_s);
+  const ConnectBound bound(silence_s(target));
   const Owned<natsOptions> options = options_of(target, *sink, closure_of(number));
   natsConnection* made = nullptr;
   natsStatus status = NATS_OK;
@@ -296,14 +340,12 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
     sinks().remove(number);
     const std::unique_lock lock(sink->gate);
     sink->open = false;
-    const std::string doing = fmt::format("connecting to {}", fmt::join(target.servers, ", "));
     if (bound.expired()) {
-      return fail(
-          FailureKind::kLostPeer,
-          fmt::format("{}: the server took the connection, but then did not answer for {:g} s",
-                      doing, target.timeout_s));
+      return fail(FailureKind::kLostPeer,
+                  fmt::format("the server took the connection, but then did not answer for {:g} s",
+                              silence_s(target)));
     }
-    return tl::unexpected(failure_of(status, doing));
+    return tl::unexpected(failure_of(status));
   }
   return std::make_unique<LibraryConnection>(sink, number, Owned<natsConnection>(made));
 }

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <mutex>
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/courier/blob_tasks.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
-#include "thinwire/transport/nats/chunk_stores.h"
-#include "thinwire/transport/nats/connection_notice.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nats_requests.h"
@@ -21,14 +19,12 @@ namespace thinwire::transport {
 namespace {
 
 constexpr double kPollShare = 0.25;  // of the time-out: how often a reader asks for what it missed
+// Where each site has a server of its own, no other one takes over its stores, but it may be being
+// started again.
+constexpr double kSiteAwaySeconds = 5;
 
 using StatementListener = Listener<const std::string&, Bytes>;
 using Reading = Listener<uint64_t, Bytes>;
-
-std::shared_ptr<const Bytes> shared_text(std::string_view text) {
-  const auto bytes = as_bytes(text);
-  return std::make_shared<const Bytes>(bytes.begin(), bytes.end());
-}
 
 std::string or_all(const std::string& name) { return name.empty() ? "*" : name; }
 
@@ -42,9 +38,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
         transfers_(*this, options.target.timeout_s, options.max_blob_bytes),
         stores_(subjects_,
                 [this](const std::string& subject, const std::string& request,
-                       NatsRequests::Answer answer) {
-                  ask(subject, {}, shared_text(request), std::move(answer));
-                }),
+                       NatsRequests::Answer answer) { ask(subject, request, std::move(answer)); }),
         thread_([this] { return after_task(); }) {}
   ~JetstreamCourier() override;
   JetstreamCourier(const JetstreamCourier&) = delete;
@@ -54,6 +48,10 @@ class JetstreamCourier final : public Courier, private ChunkWire {
 
   const std::string& self() const override { return options_.self; }
   bool connected() const override { return connected_; }
+  std::string denied() const override {
+    const std::lock_guard lock(denied_mutex_);
+    return denied_;
+  }
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override {
     return post_put(thread_, transfers_, std::move(blob), priority, std::move(done));
   }
@@ -83,13 +81,13 @@ class JetstreamCourier final : public Courier, private ChunkWire {
 
   void store(uint64_t ticket, const Chunk& chunk) override;
   void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
-  void ask(const std::string& subject, const std::vector<NatsHeader>& headers,
-           std::shared_ptr<const Bytes> body, NatsRequests::Answer answer, double settle_s = 0);
+  void ask(const std::string& subject, const std::string& question, NatsRequests::Answer answer,
+           Repeat repeat = Repeat::kQuestion);
   void take_message(NatsMessage message);
   void take_record(Reader& reader, NatsMessage message);
   void ask_records(uint64_t number);
   void link_changed(bool connected);
-  void forget_requests();
+  void resend();
   void be_denied(const std::string& text);
   double after_task();
   void expire(double now);
@@ -98,6 +96,8 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   const NatsOptions options_;
   const NatsSubjects subjects_;
   std::atomic<bool> connected_ = false;
+  mutable std::mutex denied_mutex_;
+  std::string denied_;
 
   std::unique_ptr<NatsConnection> connection_;
   NatsRequests requests_;
@@ -202,11 +202,19 @@ void JetstreamCourier::append(const std::string& stream, uint64_t expected_last,
   check_message("a stream", stream, record.size());
   const auto added = std::make_shared<const Bytes>(std::move(record));
   thread_.post([this, stream, expected_last, added, appended = std::move(appended)] {
+    const std::string subject = subjects_.record(stream);
     const NatsHeader expected{"Nats-Expected-Last-Sequence", std::to_string(expected_last)};
-    ask(subjects_.record(stream), {expected}, added,
-        [appended](const Result<NatsMessage>& message) {
-          appended(parsed(message, parse_store_answer));
-        });
+    requests_.ask(monotonic_seconds(),
+                  {.subject = subject,
+                   .send =
+                       [this, subject, expected, added](const std::string& reply) {
+                         return connection_->publish(subject, reply, {expected}, *added);
+                       },
+                   .answer =
+                       [appended](const Result<NatsMessage>& message) {
+                         appended(parsed(message, parse_store_answer));
+                       },
+                   .repeat = Repeat::kAppend});
   });
 }
 
@@ -214,7 +222,7 @@ void JetstreamCourier::last(const std::string& stream, Appended answered) {
   check_courier_name("a stream", stream);
   thread_.post([this, stream, answered = std::move(answered)] {
     // Of the server that leads the store: others may not have its last records yet.
-    ask(subjects_.info(subjects_.record_store(stream)), {}, shared_text(""),
+    ask(subjects_.info(subjects_.record_store(stream)), "",
         [answered](const Result<NatsMessage>& message) {
           answered(parsed(message, parse_last_sequence));
         });
@@ -248,39 +256,51 @@ void JetstreamCourier::store(uint64_t ticket, const Chunk& chunk) {
     return still == nullptr ? Result<void>()
                             : connection_->publish(subject, reply, {}, still->bytes);
   };
-  requests_.ask(monotonic_seconds(), subject, connected_, send,
-                [this, ticket](const Result<NatsMessage>& message) {
-                  const auto stored = parsed(message, parse_store_answer);
-                  transfers_.stored(monotonic_seconds(), ticket,
-                                    stored ? Result<void>() : tl::unexpected(stored.error()));
-                });
+  requests_.ask(monotonic_seconds(),
+                {.subject = subject,
+                 .send = send,
+                 .answer =
+                     [this, ticket](const Result<NatsMessage>& message) {
+                       const auto stored = parsed(message, parse_store_answer);
+                       transfers_.stored(monotonic_seconds(), ticket,
+                                         stored ? Result<void>() : tl::unexpected(stored.error()));
+                     },
+                 .repeat = Repeat::kNever});
 }
 
 void JetstreamCourier::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
-  ask(
-      subjects_.get_chunk(holder, to_hex(name)), {}, shared_text(""),
-      [this, ticket, name, holder](Result<NatsMessage> message) {
-        Result<Bytes> chunk;
-        if (!message) {
-          chunk = tl::unexpected(message.error());
-        } else if (is_missing(*message)) {
-          chunk =
-              fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, to_hex(name)));
-        } else {
-          chunk = std::move(message->body);
-        }
-        transfers_.fetched(monotonic_seconds(), ticket, std::move(chunk));
-      },
-      options_.settle_s);
+  const std::string subject = subjects_.get_chunk(holder, to_hex(name));
+  const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
+    if (!transfers_.fetching(ticket)) return {};
+    return connection_->publish(subject, reply, {}, {});
+  };
+  const auto take = [this, ticket, name, holder](Result<NatsMessage> message) {
+    Result<Bytes> chunk;
+    if (!message) {
+      chunk = tl::unexpected(message.error());
+    } else if (is_missing(*message)) {
+      chunk = fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, to_hex(name)));
+    } else {
+      chunk = std::move(message->body);
+    }
+    transfers_.fetched(monotonic_seconds(), ticket, std::move(chunk));
+  };
+  NatsRequests::Request request{.subject = subject,
+                                .send = send,
+                                .answer = take,
+                                .repeat = Repeat::kChunk,
+                                .settle_s = options_.settle_s};
+  if (subjects_.sites()) request.unserved_s = kSiteAwaySeconds;
+  requests_.ask(monotonic_seconds(), std::move(request));
 }
 
-void JetstreamCourier::ask(const std::string& subject, const std::vector<NatsHeader>& headers,
-                           std::shared_ptr<const Bytes> body, NatsRequests::Answer answer,
-                           double settle_s) {
-  const auto send = [this, subject, headers, body = std::move(body)](const std::string& reply) {
-    return connection_->publish(subject, reply, headers, *body);
+void JetstreamCourier::ask(const std::string& subject, const std::string& question,
+                           NatsRequests::Answer answer, Repeat repeat) {
+  const auto send = [this, subject, question](const std::string& reply) {
+    return connection_->publish(subject, reply, {}, as_bytes(question));
   };
-  requests_.ask(monotonic_seconds(), subject, connected_, send, std::move(answer), settle_s);
+  requests_.ask(monotonic_seconds(),
+                {.subject = subject, .send = send, .answer = std::move(answer), .repeat = repeat});
 }
 
 void JetstreamCourier::take_message(NatsMessage message) {
@@ -289,7 +309,7 @@ void JetstreamCourier::take_message(NatsMessage message) {
   }
   if (message.subscription == elected_number_) {
     // What was in flight to the previous leader is lost.
-    if (is_election(message)) forget_requests();
+    if (is_election(message)) resend();
     return;
   }
   if (const auto found = listeners_.find(message.subscription); found != listeners_.end()) {
@@ -318,29 +338,31 @@ void JetstreamCourier::ask_records(uint64_t number) {
     reader.listener->call(record->first, std::move(record->second));
   }
   while (const auto sequence = reader.reader.next_to_ask()) {
-    ask(subjects_.get_record(reader.stream), {}, shared_text(get_request(*sequence)),
-        [this, number, sequence = *sequence](Result<NatsMessage> message) {
-          const auto still = readers_.find(number);
-          if (still == readers_.end()) return;
-          RecordReader& records = still->second.reader;
-          // Without an answer, it is requested again at the reader's next poll.
-          if (!message) return records.unanswered(sequence);
-          if (is_missing(*message)) {
-            records.missing(sequence);
-          } else {
-            records.found(sequence, std::move(message->body));
-          }
-          ask_records(number);
-        });
+    const auto take = [this, number, sequence = *sequence](Result<NatsMessage> message) {
+      const auto still = readers_.find(number);
+      if (still == readers_.end()) return;
+      RecordReader& records = still->second.reader;
+      // Without an answer, it is requested again at the reader's next poll.
+      if (!message) return records.unanswered(sequence);
+      if (is_missing(*message)) {
+        records.missing(sequence);
+      } else {
+        records.found(sequence, std::move(message->body));
+      }
+      ask_records(number);
+    };
+    ask(subjects_.get_record(reader.stream), get_request(*sequence), take, Repeat::kRecord);
   }
 }
 
 void JetstreamCourier::link_changed(bool connected) {
   connected_ = connected;
-  if (connected) forget_requests();
+  requests_.link(connected);
+  if (connected) resend();
 }
 
-void JetstreamCourier::forget_requests() {
+void JetstreamCourier::resend() {
+  requests_.send_lost(monotonic_seconds());
   transfers_.resend(monotonic_seconds());
   for (auto& [number, reader] : readers_) {
     reader.reader.forget_requests();
@@ -350,7 +372,12 @@ void JetstreamCourier::forget_requests() {
 
 void JetstreamCourier::be_denied(const std::string& text) {
   connected_ = false;
-  requests_.fail_all({FailureKind::kRefused, "the server no longer admits this member: " + text});
+  const std::string why = "the run's server no longer admits it: " + text;
+  {
+    const std::lock_guard lock(denied_mutex_);
+    denied_ = why;
+  }
+  requests_.fail_all({FailureKind::kRefused, why});
 }
 
 void JetstreamCourier::expire(double now) {

@@ -9,8 +9,8 @@
 
 #include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/base32.h"
 #include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {
@@ -34,7 +34,9 @@ bool is_host(std::string_view host) {
   return !host.empty() && host.size() <= kMaxHost && std::ranges::all_of(host, fits);
 }
 
-bool is_address(std::string_view text) {
+}  // namespace
+
+bool is_token_address(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == text.npos || !is_host(text.substr(0, colon))) return false;
   int port = 0;
@@ -42,6 +44,8 @@ bool is_address(std::string_view text) {
   const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, port);
   return error == std::errc() && stop == end && port >= 1 && port <= kMaxPort;
 }
+
+namespace {
 
 // Three parts of base64url, separated by dots.
 bool is_jwt(std::string_view text) {
@@ -70,8 +74,11 @@ void check(const JoinToken& token) {
   std::vector<std::string> addresses = {token.address};
   addresses.insert(addresses.end(), token.more_addresses.begin(), token.more_addresses.end());
   for (const std::string& address : addresses) {
-    if (is_address(address)) continue;
-    throw UsageError(fmt::format("an address must be HOST:PORT, got {:?}", address));
+    if (is_token_address(address)) continue;
+    throw UsageError(fmt::format(
+        "the address of a token must be HOST:PORT with a HOST of letters, digits, '-' and "
+        "'.', or an IPv6 address in [], and a port from 1 to {}, got {:?}",
+        kMaxPort, address));
   }
   if (addresses.size() > kMaxAddresses) {
     throw UsageError(
@@ -89,7 +96,7 @@ bool read_cluster(ByteReader& reader, JoinToken& token) {
   if (count >= kMaxAddresses) return false;
   for (uint32_t i = 0; i < count; ++i) token.more_addresses.push_back(reader.get_string());
   token.jwt = reader.get_string();
-  return std::ranges::all_of(token.more_addresses, is_address) && is_jwt(token.jwt);
+  return std::ranges::all_of(token.more_addresses, is_token_address) && is_jwt(token.jwt);
 }
 
 Result<JoinToken> read_token(std::span<const uint8_t> content, bool cluster) {
@@ -102,7 +109,7 @@ Result<JoinToken> read_token(std::span<const uint8_t> content, bool cluster) {
   const bool reachable = !cluster || read_cluster(reader, token);
   if (!reader.at_end()) return refused("its parts have wrong lengths");
   std::ranges::copy(secret, token.secret.begin());
-  if (!reachable || !is_address(token.address)) {
+  if (!reachable || !is_token_address(token.address)) {
     return refused("its addresses are not HOST:PORT, or its JWT is invalid");
   }
   if (!is_courier_name(token.run)) return refused("its run's name is invalid");

@@ -29,6 +29,10 @@ struct JoinToken {
   bool operator==(const JoinToken&) const = default;
 };
 
+// Whether it is HOST:PORT with a port from 1 to 65535, of the characters that addresses have. IPv6
+// addresses are in brackets.
+bool is_token_address(std::string_view text);
+
 // Throws UsageError for an invalid address, run or JWT, Error if the authority is not a
 // certificate.
 std::string encode_join_token(const JoinToken& token);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
-#include "thinwire/transport/nats/nats_permissions.h"
+#include "thinwire/transport/nats/nats_jwt.h"
 
 namespace thinwire::transport {
 
@@ -20,6 +20,7 @@ struct NatsLimits {
   double write_s = 10;               // after which a connection that does not read is closed
   int64_t pending_bytes = 64 << 20;  // queued for one connection
   int64_t store_bytes = int64_t{1} << 40;
+  uint64_t log_bytes = 1 << 20;  // of its log, beside as many of what was cut off
 };
 
 // How many connections a server that may open so many files can take and still write what it

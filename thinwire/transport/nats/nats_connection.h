@@ -62,7 +62,8 @@ struct NatsTarget {
   std::string ca_pem;  // an authority whose certificates are accepted, in PEM; empty: the system's
   Seed identity{};     // seed of the user's NKey
   // After which a silent connection is closed, and after which each of the two halves of making one
-  // is given up: until the server's first message, and from there on.
+  // is given up: until the server's first message, and from there on. With several servers it is
+  // half of this, because another one may answer.
   double timeout_s = 30;
   // The user's JWT (nats_jwt.h); empty: the servers know the key.
   std::string jwt = {};

@@ -1,18 +1,37 @@
 #include "thinwire/transport/nats/nats_jwt.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/base32.h"
-#include "thinwire/transport/nats/base64url.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
+namespace {
+
+constexpr std::string_view kLetters =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+constexpr size_t kGroup = 3;  // bytes that become four letters
+
+}  // namespace
+
+std::string encode_base64url(std::span<const uint8_t> bytes) {
+  std::string text;
+  for (size_t begin = 0; begin < bytes.size(); begin += kGroup) {
+    const size_t count = std::min(kGroup, bytes.size() - begin);
+    uint32_t bits = 0;
+    for (size_t i = 0; i < kGroup; ++i) bits = bits << 8 | (i < count ? bytes[begin + i] : 0u);
+    for (size_t i = 0; i <= count; ++i) text += kLetters[bits >> (18 - 6 * i) & 63];
+  }
+  return text;
+}
+
 namespace {
 
 using nlohmann::json;
@@ -102,6 +121,52 @@ std::string account_jwt(const Signer& operator_key, const std::string& name,
   }
   return sign_jwt(operator_key, NKeyKind::kOperator, account_text(account), name, now, 0,
                   {{"type", "account"}, {"limits", limits}, {"imports", json::array({imported})}});
+}
+
+namespace {
+
+void let_coordinate(NatsPermissions& may, const NatsSubjects& subjects,
+                    const std::vector<std::string>& streams) {
+  // For coordinators only: it reveals the addresses of others.
+  may.subscribe.push_back(NatsSubjects::arrivals());
+  may.subscribe.push_back(NatsSubjects::departures());
+  const std::string chunks = subjects.chunk_store("*");
+  may.publish.push_back(subjects.purge(chunks));
+  may.publish.push_back(subjects.create(chunks));
+  may.publish.push_back(subjects.info(chunks));
+  if (subjects.sites()) may.publish.push_back(NatsSubjects::list());
+  for (const std::string& stream : streams) {
+    may.publish.push_back(subjects.create(subjects.record_store(stream)));
+    may.publish.push_back(subjects.record(stream));
+  }
+}
+
+}  // namespace
+
+NatsPermissions permissions_of(const NatsUser& user, const NatsSubjects& subjects,
+                               const std::vector<std::string>& streams) {
+  check_courier_name("a user", user.name);
+  NatsPermissions may;
+  const std::string& name = user.name;
+  may.subscribe = {NatsSubjects::inbox(name) + ".>", NatsSubjects::elected("*")};
+  if (user.role == NatsRole::kNewcomer) {
+    may.publish = {subjects.statement(name, "*")};
+    may.subscribe.push_back(subjects.statement("*", name));
+    return may;
+  }
+  for (const std::string& stream : streams) {
+    may.publish.push_back(subjects.get_record(stream));
+    may.publish.push_back(subjects.info(subjects.record_store(stream)));  // for its end
+  }
+  may.subscribe.push_back(subjects.statement("*", "*"));
+  may.subscribe.push_back(subjects.stored_record("*"));
+  if (user.role == NatsRole::kObserver) return may;
+  may.publish.push_back(subjects.statement(name, "*"));
+  may.publish.push_back(subjects.get_chunk("*", "*"));
+  if (user.role == NatsRole::kAuditor) return may;
+  may.publish.push_back(subjects.chunk(name, "*"));
+  if (user.role == NatsRole::kCoordinator) let_coordinate(may, subjects, streams);
+  return may;
 }
 
 }  // namespace thinwire::transport

@@ -1,16 +1,50 @@
-// JSON Web Tokens (JWT) for the servers of a NATS cluster in operator mode, signed by an operator
-// or an account with its NKey, as in github.com/nats-io/jwt, version 2. Servers trust the operator;
-// it vouches for accounts, and an account's key for users. Pure; any thread.
+// Who may do what on the servers of a run, and how that is written for servers in operator mode.
+// Pure; any thread.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/signature.h"
-#include "thinwire/transport/nats/nats_permissions.h"
+#include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {
+
+// docs/security.md says what each role is trusted with.
+enum class NatsRole : uint8_t {
+  kCoordinator,  // creates and purges stores, appends records
+  kMember,       // publishes under its own name, reads everything in its run
+  kNewcomer,     // publishes under its own name, receives what is addressed to it
+  kObserver,     // reads records and statements
+  kAuditor,      // publishes statements under its own name, reads everything in its run
+};
+
+struct NatsUser {
+  std::string name;  // a courier name
+  PublicKey key;
+  NatsRole role = NatsRole::kMember;
+  int64_t expires = 0;  // seconds since 1970; 0: never
+  bool revoked = false;
+};
+
+// Subjects, perhaps with wildcards; nothing else is allowed.
+struct NatsPermissions {
+  std::vector<std::string> publish;
+  std::vector<std::string> subscribe;
+};
+
+// `streams`: all streams of the run. Throws UsageError for an invalid name.
+NatsPermissions permissions_of(const NatsUser& user, const NatsSubjects& subjects,
+                               const std::vector<std::string>& streams);
+
+// Base64 with the letters of URLs (RFC 4648, section 5), without padding.
+std::string encode_base64url(std::span<const uint8_t> bytes);
+
+// JSON Web Tokens (JWT) for the servers of a NATS cluster in operator mode, signed by an operator
+// or an account with its NKey, as in github.com/nats-io/jwt, version 2. Servers trust the operator;
+// it vouches for accounts, and an account's key for users.
 
 // What admits users to an account.
 struct AccountKey {

@@ -5,8 +5,10 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -15,10 +17,95 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/ip_address.h"
 #include "thinwire/base/json.h"
 #include "thinwire/transport/nats/certificates.h"
 
 namespace thinwire::transport {
+namespace {
+
+constexpr size_t kBlockBytes = 64 << 10;
+constexpr size_t kMaxLineBytes = 64 << 10;  // of which no more is kept
+constexpr const char* kOldSuffix = ".old";
+
+uint64_t size_of(const fs::path& file) {
+  std::error_code missing;
+  const auto size = fs::file_size(file, missing);
+  return missing ? 0 : size;
+}
+
+// Of at most `bytes`, from `offset` on; empty at the file's end.
+std::string part_of(const fs::path& file, uint64_t offset, size_t bytes) {
+  std::string part(bytes, '\0');
+  std::ifstream in(file, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(offset));
+  in.read(part.data(), static_cast<std::streamsize>(bytes));
+  part.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  return part;
+}
+
+// Of "[PID] DATE TIME [LVL] text"; a line in another form is returned as it is.
+std::string_view from_level(std::string_view line) {
+  if (!line.starts_with('[')) return line;
+  const size_t level = line.find(" [");
+  return level == line.npos ? line : line.substr(level + 1);
+}
+
+}  // namespace
+
+ServerLog::ServerLog(fs::path file, uint64_t limit) : file_(std::move(file)), limit_(limit) {}
+
+void ServerLog::mark() {
+  read_to_ = size_of(file_);
+  begun_.clear();
+}
+
+void ServerLog::read(const std::function<void(std::string_view line)>& see) {
+  while (true) {
+    const std::string block = part_of(file_, read_to_, kBlockBytes);
+    read_to_ += block.size();
+    std::string_view rest = block;
+    for (size_t end = rest.find('\n'); end != rest.npos; end = rest.find('\n')) {
+      begun_ += rest.substr(0, end);
+      see(from_level(begun_));
+      begun_.clear();
+      rest.remove_prefix(end + 1);
+    }
+    begun_ += rest.substr(0, kMaxLineBytes - std::min(begun_.size(), kMaxLineBytes));
+    if (block.size() < kBlockBytes) return;
+  }
+}
+
+// What the server writes between the two steps is lost; it goes on at the new end of the file.
+void ServerLog::trim() const {
+  const uint64_t size = size_of(file_);
+  if (size <= limit_) return;
+  const std::string newest = part_of(file_, size - limit_, static_cast<size_t>(limit_));
+  try {
+    write_file(file_.string() + kOldSuffix, newest.substr(newest.find('\n') + 1));
+  } catch (const Error&) {  // the disk is full, which is one more reason to make room
+  }
+  fs::resize_file(file_, 0);
+}
+
+std::string why_not_listening(std::string_view line, int port, bool port_is_known) {
+  const auto says = [&](std::string_view text) { return line.find(text) != line.npos; };
+  if (!says("listen tcp")) return "";
+  if (says("address already in use") && port_is_known) {
+    return fmt::format(
+        "another program uses port {}, at which members of this run look for it; end that program "
+        "or give another port (0: a free one)",
+        port);
+  }
+  if (says("address already in use")) return listen_problem(EADDRINUSE, port);
+  if (says("permission denied")) return listen_problem(EACCES, port);
+  if (says("cannot assign requested address")) {
+    return listen_problem(EADDRNOTAVAIL, port);
+  }
+  if (says("no such host")) return "no machine has this name";
+  return "";
+}
+
 namespace {
 
 constexpr const char* kProgram = "nats-server";
@@ -27,18 +114,12 @@ constexpr const char* kLogFile = "nats.log";
 constexpr const char* kPortFile = "port";
 constexpr const char* kAuthorityFile = "authority.pem";
 constexpr const char* kAuthorityKeyFile = "authority.key";
-constexpr size_t kLogShown = 2000;  // bytes
 constexpr std::chrono::milliseconds kPollInterval(2);
 
-// What it logs about a reloaded configuration.
-constexpr std::string_view kReloaded = "Reloaded server configuration";
-constexpr std::string_view kNotReloaded = "Failed to reload server configuration";
-
-size_t count_in(std::string_view text, std::string_view what) {
-  size_t count = 0;
-  for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++count;
-  return count;
-}
+// What it logs about a reloaded configuration, and before it ends.
+constexpr std::string_view kReloaded = "[INF] Reloaded server configuration";
+constexpr std::string_view kNotReloaded = "[ERR] Failed to reload server configuration";
+constexpr std::string_view kFatal = "[FTL] ";
 
 // Of {"nats": ["tls://HOST:PORT", ...]}; nothing while the file is being written.
 std::optional<int> port_in(const std::string& text) {
@@ -85,9 +166,13 @@ NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, doubl
     : settings_(std::move(settings)),
       most_connections_(connections_within(files_of_children())),
       users_(std::move(users)),
-      timeout_s_(timeout_s) {
-  if (!have_program(kProgram)) {
-    throw UsageError("there is no nats-server: install the package nats-server");
+      timeout_s_(timeout_s),
+      program_(find_program(kProgram)),
+      log_(fs::absolute(settings_.folder) / kLogFile, settings_.limits.log_bytes) {
+  if (program_.empty()) {
+    throw UsageError(
+        "there is no nats-server: install the package nats-server, or put the program beside "
+        "thinwire");
   }
   fs::create_directories(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_all);  // it holds keys
@@ -96,6 +181,7 @@ NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, doubl
   const fs::path port_file = settings_.folder / kPortFile;
   if (settings_.port == 0 && fs::exists(port_file)) {
     settings_.port = std::stoi(read_text_file(port_file));
+    port_is_known_ = true;
   }
   write_configuration();
   start();
@@ -130,9 +216,11 @@ void NatsServer::write_configuration() {
 
 void NatsServer::start() {
   for (const fs::path& old : port_files(settings_.folder)) fs::remove(old);
-  const std::vector<std::string> command = {kProgram, "-c",
+  const std::vector<std::string> command = {program_, "-c",
                                             (settings_.folder / kConfigurationFile).string()};
-  process_ = std::make_unique<Process>(command, settings_.folder / kLogFile, /*own_group=*/true);
+  log_.trim();
+  log_.mark();
+  process_ = std::make_unique<Process>(command, log_.file(), /*own_group=*/true);
   await_ports();
 }
 
@@ -140,7 +228,7 @@ void NatsServer::await_ports() {
   std::optional<int> port;
   const bool ready = await(timeout_s_, [&] {
     if (const auto ended = process_->poll()) {
-      fail_with_log("nats-server ended with " + ended->describe());
+      fail_to_start("nats-server ended with " + ended->describe());
     }
     for (const fs::path& file : port_files(settings_.folder)) port = port_in(read_text_file(file));
     return port.has_value();
@@ -166,17 +254,15 @@ void NatsServer::reload() {
   const std::string before = std::exchange(configuration_, {});
   write_configuration();
   if (configuration_ == before || !alive()) return;
-  const fs::path log = settings_.folder / kLogFile;
-  const std::string old_log = read_text_file(log);
-  const size_t reloads = count_in(old_log, kReloaded);
-  const size_t refusals = count_in(old_log, kNotReloaded);
+  bool reloaded = false;
+  log_.mark();
   process_->signal(SIGHUP);
   const bool done = await(timeout_s_, [&] {
-    const std::string text = read_text_file(log);
-    if (count_in(text, kNotReloaded) > refusals) {
-      fail_with_log("nats-server refuses its configuration");
-    }
-    return count_in(text, kReloaded) > reloads || !alive();
+    log_.read([&](std::string_view line) {
+      if (line.starts_with(kNotReloaded)) fail_with_log(fmt::format("nats-server: {}", line));
+      reloaded = reloaded || line.starts_with(kReloaded);
+    });
+    return reloaded || !alive();
   });
   if (!done) {
     fail_with_log(fmt::format("nats-server did not reload its users in {:g} s", timeout_s_));
@@ -187,16 +273,25 @@ void NatsServer::restart_if_ended() {
   if (!alive()) start();
 }
 
-void NatsServer::restart() {
+void NatsServer::kill() {
   process_->signal(SIGKILL);
   process_->wait();
-  start();
+}
+
+// The last line before its end says why, unless that is said to be fatal earlier.
+void NatsServer::fail_to_start(const std::string& what) {
+  std::string reason;
+  log_.read([&](std::string_view line) {
+    if (!line.empty() && !reason.starts_with(kFatal)) reason = line;
+  });
+  const std::string why = why_not_listening(reason, settings_.port, port_is_known_);
+  if (why.empty()) fail_with_log(reason.empty() ? what : fmt::format("{}: {}", what, reason));
+  throw Error(
+      fmt::format("--listen: cannot listen at {}:{}: {}", settings_.host, settings_.port, why));
 }
 
 void NatsServer::fail_with_log(const std::string& what) const {
-  const std::string log = read_text_file(settings_.folder / kLogFile);
-  const size_t from = log.size() > kLogShown ? log.size() - kLogShown : 0;
-  throw Error(fmt::format("{}; its log ends with:\n{}", what, log.substr(from)));
+  throw Error(fmt::format("{}; its log is {}", what, log_.file().string()));
 }
 
 }  // namespace thinwire::transport

@@ -4,25 +4,59 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "thinwire/base/file.h"
 #include "thinwire/base/process.h"
 #include "thinwire/transport/nats/nats_config.h"
 
 namespace thinwire::transport {
 
+// The log of a nats-server, to which strangers add a line with every connection: it is read from a
+// mark on, never as a whole, and cut to its newest lines once it is too long.
+
+// Used by one thread. The server must only ever append to the file (O_APPEND).
+class ServerLog {
+ public:
+  // The newest `limit` bytes of what is cut off go to a second file, which is named `file`.old.
+  ServerLog(fs::path file, uint64_t limit);
+
+  // What is logged from here on is read.
+  void mark();
+  // Calls `see` with each line since the mark or the last call that is complete: its level and
+  // text, such as "[INF] Server is ready", without what stands before them. Clients' words follow
+  // the name of a connection, so no line of theirs begins as one of the server itself does.
+  void read(const std::function<void(std::string_view line)>& see);
+  // Cuts the log if it is longer than the limit. Not to be called between mark() and read().
+  void trim() const;
+
+  const fs::path& file() const { return file_; }
+
+ private:
+  const fs::path file_;
+  const uint64_t limit_;
+  uint64_t read_to_ = 0;
+  std::string begun_;  // a line without its end
+};
+
+// Why a server that logged this line before it ended cannot listen at `port`; empty: it says
+// something else. `port_is_known`: to the members of its run.
+std::string why_not_listening(std::string_view line, int port, bool port_is_known);
+
 // Used by one thread, which must live as long as the object: when the thread ends, however that
-// happens, the server ends with it. Every call throws Error, with the last lines of the server's
-// log, if the server does not do what it should, and UsageError if nats-server is not installed.
+// happens, the server ends with it. Every call throws Error, with the server's reason, if the
+// server does not do what it should, and UsageError if nats-server is not installed.
 class NatsServer {
  public:
   // Starts the server; once this returns, it accepts connections: settings.limits.connections more
   // than it has users, but at most connections_within the files that it may open. A port of 0 means
   // the port that
   // the folder's server had before, or else a free one. `timeout_s` is how long starting and
-  // reloading may each take.
+  // reloading may each take. Error if it cannot listen there.
   NatsServer(NatsSettings settings, std::vector<NatsUser> users, double timeout_s);
   // Shuts the server down cleanly.
   ~NatsServer();
@@ -38,12 +72,14 @@ class NatsServer {
   void set_users(std::vector<NatsUser> users);
   // Removes users who have expired since. To be called from time to time.
   void expire_users();
+  // Cuts the server's log if strangers have made it too long. To be called several times a second.
+  void trim_log() const { log_.trim(); }
 
   bool alive() { return !process_->poll(); }
   // Restarts the server if it has ended.
   void restart_if_ended();
-  // Kills the server, which loses nothing that it acknowledged, and starts it again.
-  void restart();
+  // Kills the server, which loses nothing that it acknowledged, until it is started again.
+  void kill();
   // For tests: sends the server a signal.
   void signal(int number) { process_->signal(number); }
 
@@ -53,14 +89,18 @@ class NatsServer {
   void start();
   void await_ports();
   void reload();
+  [[noreturn]] void fail_to_start(const std::string& what);
   [[noreturn]] void fail_with_log(const std::string& what) const;
 
   NatsSettings settings_;
+  bool port_is_known_ = false;  // to members: the folder's server had it before
   int most_connections_;
   std::vector<NatsUser> users_;
   const double timeout_s_;
   std::string authority_;
   std::string configuration_;
+  const std::string program_;
+  ServerLog log_;
   std::unique_ptr<Process> process_;
 };
 

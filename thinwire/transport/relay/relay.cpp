@@ -14,6 +14,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
+#include "thinwire/base/ip_address.h"
 
 namespace thinwire::transport {
 namespace {
@@ -75,7 +76,7 @@ void Relay::listen() {
   std::string reason = unknown != 0 ? ::gai_strerror(unknown) : "";
   if (unknown == 0) {
     listener_ = listen_at(*found);
-    if (listener_ < 0) reason = std::strerror(errno);
+    if (listener_ < 0) reason = listen_problem(errno, settings_.port);
     ::freeaddrinfo(found);
   }
   if (listener_ < 0) {

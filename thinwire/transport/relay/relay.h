@@ -14,7 +14,6 @@
 
 #include "thinwire/transport/relay/relay_session.h"
 #include "thinwire/transport/relay/relay_traffic.h"
-#include "thinwire/transport/relay/server_addresses.h"
 
 namespace thinwire::transport {
 

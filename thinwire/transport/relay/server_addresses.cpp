@@ -1,10 +1,10 @@
-#include "thinwire/transport/relay/server_addresses.h"
-
 #include <netdb.h>
 
 #include <chrono>
 #include <cstring>
 #include <utility>
+
+#include "thinwire/transport/relay/relay_session.h"
 
 namespace thinwire::transport {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/transport/relay/tls_stream.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
@@ -19,6 +17,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/ip_address.h"
+#include "thinwire/transport/relay/relay_session.h"
 
 namespace thinwire::transport {
 namespace {

@@ -1,0 +1,142 @@
+#include "thinwire/hosts/store_need.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/clock.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/hosts/waiting.h"
+#include "thinwire/membership/options.h"
+#include "thinwire/membership/run_plan.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/memory/memory.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::hosts {
+namespace {
+
+double bytes_below(const fs::path& folder) {
+  double bytes = 0;
+  std::error_code unreadable;
+  const auto all = fs::recursive_directory_iterator(
+      folder, fs::directory_options::skip_permission_denied, unreadable);
+  for (auto entry = fs::begin(all); entry != fs::end(all); entry.increment(unreadable)) {
+    std::error_code gone;  // the store may be in use
+    const auto size = entry->file_size(gone);
+    if (!gone) bytes += static_cast<double>(size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+StoreNeed store_need(const config::Recipe& recipe) {
+  const auto tensors = method::tensors_of(recipe);
+  const membership::RecipePlan plan(recipe, tensors);
+  const membership::Options options = membership::options_of(recipe.sync);
+  double all = 0;
+  for (uint64_t round = 0; round < plan.rounds(); ++round) {
+    for (const auto& operation : plan.round(round).operations) {
+      all += static_cast<double>(operation.max_bytes);
+    }
+  }
+  const uint64_t kept = std::min(plan.rounds(), 2 * options.snapshot_every + plan.overlap());
+  const double snapshot = method::weight_bytes(tensors, WeightFormat::kF32);
+  StoreNeed need;
+  need.payloads = all * static_cast<double>(plan.workers() * kept) /
+                  static_cast<double>(std::max<uint64_t>(plan.rounds(), 1));
+  need.snapshots = snapshot;
+  if (plan.rounds() > options.snapshot_every) {
+    need.snapshots +=
+        2 * (snapshot + method::find_method(recipe.sync.method).state(recipe, tensors).consensus);
+  }
+  return need;
+}
+
+std::string describe(const StoreNeed& need) {
+  return fmt::format("the run's store takes up to {}: {} of payloads and {} of snapshots",
+                     format_bytes(need.total()), format_bytes(need.payloads),
+                     format_bytes(need.snapshots));
+}
+
+std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder) {
+  const StoreNeed need = store_need(recipe);
+  std::string takes = describe(need);
+  std::error_code unknown;
+  const fs::space_info space = fs::space(folder, unknown);
+  if (unknown) return takes;
+  const auto free = static_cast<double>(space.available);
+  if (need.total() > free + bytes_below(folder)) {
+    throw UsageError(fmt::format(
+        "{}, but the disk of {} has only {} free; make room, choose a folder on another disk, or a "
+        "method that sends less (thinwire plan --hosts)",
+        takes, folder.string(), format_bytes(free)));
+  }
+  return fmt::format("{}; {} are free", takes, format_bytes(free));
+}
+
+namespace {
+
+constexpr size_t kFirst = 2;  // chunks that are fetched at once; then twice as many
+constexpr size_t kMost = 64;
+constexpr double kMinTimedSeconds = 0.3;
+constexpr double kGrows = 1.25;  // the rate, while the link is not full
+constexpr double kPatienceSeconds = 30;
+
+Result<Bytes> fetch(transport::Courier& courier, const transport::BlobId& blob,
+                    const std::string& holder) {
+  Waiting<Bytes> fetched;
+  courier.get(blob, {holder}, transport::Priority::kRound, fetched.setter());
+  return fetched.wait_for(kPatienceSeconds);
+}
+
+// Seconds that it takes to fetch all of these full chunks.
+std::optional<double> time_of(transport::Courier& courier, std::span<const Sha256> names,
+                              const std::string& holder) {
+  const Stopwatch watch;
+  std::vector<Waiting<Bytes>> all(names.size());
+  for (size_t i = 0; i < names.size(); ++i) {
+    courier.get({names[i], transport::kMaxMessageBytes}, {holder}, transport::Priority::kRound,
+                all[i].setter());
+  }
+  for (Waiting<Bytes>& one : all) {
+    if (!one.wait_for(kPatienceSeconds)) return std::nullopt;
+  }
+  return watch.seconds();
+}
+
+}  // namespace
+
+std::optional<double> measure_store(transport::Courier& courier, const transport::BlobId& blob,
+                                    const std::string& holder) {
+  const size_t full = blob.bytes / transport::kMaxMessageBytes;
+  const auto list = transport::list_of(blob);
+  if (full < kFirst || !list) return std::nullopt;
+  auto listed = fetch(courier, *list, holder);
+  if (!listed) return std::nullopt;
+  const std::vector<Sha256> names =
+      transport::chunk_names(std::make_shared<const Bytes>(*std::move(listed)));
+  size_t next = 0;
+  double best = 0;
+  for (size_t count = kFirst; count <= kMost && next + count <= full; count *= 2) {
+    const auto took = time_of(courier, std::span(names).subspan(next, count), holder);
+    if (!took) return std::nullopt;
+    const double bytes_s =
+        static_cast<double>(count * transport::kMaxMessageBytes) / std::max(*took, 1e-6);
+    const bool full_link = *took >= kMinTimedSeconds && bytes_s < kGrows * best;
+    best = std::max(best, bytes_s);
+    if (full_link) break;
+    next += count;
+  }
+  return best > 0 ? std::optional(best) : std::nullopt;
+}
+
+}  // namespace thinwire::hosts
