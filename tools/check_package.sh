@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Checks what tools/package.sh made; see usage below.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'EOT'
+Usage: tools/check_package.sh
+
+Checks the packages in build/package: their sums, the newest glibc that the programs ask for, what
+they link to at run time, their size, that they start on the oldest processor that is supported
+(under qemu-x86_64, where it is installed), and that they train and serve in fresh Debian 11 and 12,
+as as a user that the system does not know, without a home and with a /tmp that runs no programs. The
+Debian package is installed and removed there, the wheel in a virtual environment of this machine,
+where it has Python.
+EOT
+}
+
+cache="$PWD/.cache/package"
+source tools/package/roots.sh
+readonly newest_glibc=2.31 most_start_ms=30
+readonly own_libraries="libc.so.6|libm.so.6|libpthread.so.0|libdl.so.2|librt.so.1|ld-linux-x86-64.so.2"
+
+check_libraries() {
+  local program=$1 newest others
+  newest=$({ objdump -T "$program" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' || true; } | sort -uV | tail -1)
+  [[ $(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1) == "$newest_glibc" ]] ||
+    die "$program asks for $newest, newer than glibc $newest_glibc"
+  others=$(objdump -p "$program" | awk '$1 == "NEEDED" { print $2 }' | grep -vxE "$own_libraries" || true)
+  [[ -z $others ]] || die "$program links to $others at run time"
+  say "${program##*/}: asks for ${newest:-no glibc} at most, links to nothing but glibc"
+}
+
+check_size() {
+  local bytes
+  bytes=$(stat -c %s "$1")
+  ((bytes <= $2)) || die "$1 has $bytes bytes, more than $2"
+  say "${1##*/}: $bytes bytes"
+}
+
+# The shortest of ten: other work on the machine only adds.
+report_start() {
+  local program=$1 best=1000000 begin took
+  for _ in {1..10}; do
+    begin=${EPOCHREALTIME/./}
+    "$program" --version >/dev/null
+    took=$((${EPOCHREALTIME/./} - begin))
+    ((took >= best)) || best=$took
+  done
+  say "thinwire --version takes $((best / 1000)).$((best / 100 % 10)) ms (aim: $most_start_ms)"
+}
+
+check_old_processor() {
+  command -v qemu-x86_64 >/dev/null || { say "no qemu-x86_64 here: the oldest processor is not tried" && return; }
+  local package=$1 folder="$cache/try-nehalem"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  printf 'line %d of a small text about thin wires\n' {1..600} >"$folder/own.txt"
+  local old=(qemu-x86_64 -cpu Nehalem "$package/bin/thinwire")
+  "${old[@]}" --version | tail -1
+  (
+    cd "$folder"
+    local fields=("$package/recipes/tiny.toml" data.text=own.txt data.vocabulary=byte model.hidden=16
+      model.layers=1 model.heads=1 train.batch=2 train.sequence=16 train.steps=2 schedule.warmup=1 run.dir=run)
+    "${old[@]}" prepare -q "${fields[@]}" && "${old[@]}" train -q "${fields[@]}"
+  ) >"$folder/log" 2>&1 || { cat "$folder/log" && die "it does not train on a Nehalem"; }
+  qemu-x86_64 -cpu Nehalem "$package/bin/nats-server" --version
+  say "trains on a Nehalem, emulated"
+}
+
+try_in() {
+  local suite=$1 package=$2 root folder="$cache/try-$1"
+  root=$(base_root "$suite" "$suite")
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  chown 12345:12345 "$folder"
+  in_root "$root" "$package:/package:ro" "$PWD/tools/package:/tools:ro" "$folder:/trial" -- bash -euc '
+    mount -t tmpfs -o noexec,mode=1777 tmp /tmp
+    cd /trial
+    exec env -u HOME setpriv --reuid 12345 --regid 12345 --clear-groups sh /tools/try.sh /package' \
+    >"$folder.log" 2>&1 || { tail -30 "$folder.log" && die "the package fails in $suite; see $folder.log"; }
+  tail -1 "$folder.log"
+  say "trains and serves in a minimal Debian $suite"
+}
+
+try_debian_package() {
+  local suite=$1 root="$cache/try-deb"
+  rm -rf --one-file-system "$root"
+  cp -a --reflink=auto "$(base_root "$suite" "$suite")" "$root"
+  in_root "$root" "$PWD/build/package:/packages:ro" -- bash -euc '
+    dpkg --install /packages/thinwire_*.deb
+    thinwire --version
+    [[ $(readlink -f /usr/bin/thinwire) -ef /usr/lib/thinwire/thinwire ]]
+    /usr/lib/thinwire/nats-server --version
+    dpkg --install /packages/thinwire_*.deb
+    dpkg --purge thinwire
+    ! find / \( -path /proc -o -path /packages \) -prune -o -name "*thinwire*" -print | grep . >&2' >"$root.log" 2>&1 ||
+    { tail -30 "$root.log" && die "the Debian package fails in $suite; see $root.log"; }
+  rm -rf --one-file-system "$root"
+  say "the Debian package is installed, upgraded and purged in Debian $suite"
+}
+
+try_wheel() {
+  local venv="$cache/try-wheel"
+  rm -rf "$venv"
+  python3 -m venv "$venv" 2>/dev/null || { say "no Python here: the wheel is not tried" && return; }
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index build/package/thinwire-*.whl
+  "$venv/bin/thinwire" --version | head -1
+  "$venv/bin/nats-server" --version
+  say "the wheel is installed by pip"
+}
+
+main() {
+  case "${1:-}" in
+    "") ;;
+    -h | --help) usage && return ;;
+    *) usage >&2 && exit 2 ;;
+  esac
+  require_tools
+  local archives=(build/package/thinwire-*-x86_64-linux.tar.zst)
+  [[ -f ${archives[0]} ]] || die "there is no package in build/package; make it with tools/package.sh"
+  (cd build/package && sha256sum --quiet -c SHA256SUMS)
+  local unpacked="$cache/unpacked" package
+  rm -rf "$unpacked"
+  mkdir -p "$unpacked"
+  tar --zstd -xf "${archives[0]}" -C "$unpacked"
+  package=$(echo "$unpacked"/*)
+  check_size "${archives[0]}" 40000000
+  check_size "$(echo build/package/thinwire-*.whl)" 60000000
+  check_libraries "$package/bin/thinwire"
+  check_libraries "$package/bin/nats-server"
+  report_start "$package/bin/thinwire"
+  check_old_processor "$package"
+  try_in bullseye "$package"
+  try_in bookworm "$package"
+  try_debian_package bookworm
+  try_wheel
+}
+
+main "$@"

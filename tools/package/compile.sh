@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# compile.sh: in the root that make_build_root.sh makes, builds thinwire from /src in /build.
+# Leaves /build/out/{thinwire,completion}.
+set -euo pipefail
+export CCACHE_DIR=/ccache
+cmake -S /src -B /build -G Ninja --log-level=WARNING --toolchain /opt/toolchain.cmake \
+  -DCMAKE_PROJECT_INCLUDE=/opt/static.cmake -DCMAKE_BUILD_TYPE=Release -DTHINWIRE_MPI=OFF \
+  -DTHINWIRE_TESTS=OFF -DTHINWIRE_PYTHON=/usr/bin/python3
+ninja -C /build -j "$(nproc)" thinwire
+rm -rf /build/out
+mkdir -p /build/out/completion
+strip -o /build/out/thinwire /build/bin/thinwire
+for shell in bash zsh fish; do
+  /build/out/thinwire completion $shell >/build/out/completion/thinwire.$shell
+done

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""make_wheel.py FOLDER VERSION OUT: packs the programs of a package's folder as a wheel.
+
+It has no Python code: pip puts the programs where it puts scripts. Times are those of
+SOURCE_DATE_EPOCH and the order is fixed, so that the same folder gives the same bytes.
+"""
+
+import base64
+import hashlib
+import os
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+TAG = "py3-none-manylinux_2_31_x86_64"
+
+METADATA = """\
+Metadata-Version: 2.1
+Name: thinwire
+Version: {version}
+Summary: Trains language models on machines in different places
+License: Apache-2.0
+Requires-Python: >=3.8
+Description-Content-Type: text/markdown
+
+{description}"""
+
+WHEEL = """\
+Wheel-Version: 1.0
+Generator: thinwire
+Root-Is-Purelib: false
+Tag: {tag}
+"""
+
+
+def contents(folder, version):
+    """Pairs of a name in the wheel and its bytes, the record of all others last."""
+    data, info = f"thinwire-{version}.data", f"thinwire-{version}.dist-info"
+    files = {}
+    for place, source in (
+        (f"{data}/scripts", "bin"),
+        (f"{data}/data/share/thinwire/recipes", "recipes"),
+        (f"{info}/licenses", "licenses"),
+    ):
+        for file in sorted((folder / source).iterdir()):
+            files[f"{place}/{file.name}"] = file.read_bytes()
+    completions = f"{data}/data/share/bash-completion/completions"
+    files[f"{completions}/thinwire"] = (folder / "completion/thinwire.bash").read_bytes()
+    files[f"{info}/licenses/LICENSE"] = (folder / "LICENSE").read_bytes()
+    description = (folder / "README.md").read_text()
+    files[f"{info}/METADATA"] = METADATA.format(version=version, description=description).encode()
+    files[f"{info}/WHEEL"] = WHEEL.format(tag=TAG).encode()
+    record = f"{info}/RECORD"
+    lines = []
+    for name, text in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(text).digest()).rstrip(b"=").decode()
+        lines.append(f"{name},sha256={digest},{len(text)}\n")
+    files[record] = "".join([*lines, f"{record},,\n"]).encode()
+    return files.items()
+
+
+def main():
+    folder, version, out = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
+    with zipfile.ZipFile(out / f"thinwire-{version}-{TAG}.whl", "w") as wheel:
+        for name, text in contents(folder, version):
+            entry = zipfile.ZipInfo(name, when)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.create_system = 3  # Unix: the rights below count
+            entry.external_attr = (0o100755 if ".data/scripts/" in name else 0o100644) << 16
+            wheel.writestr(entry, text, compresslevel=9)
+
+
+main()
