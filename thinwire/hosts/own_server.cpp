@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
@@ -39,7 +40,9 @@ class OwnServer final : public RunServers {
         entrance_{
             {options.address.empty() ? far_address(listen_, server_.port()) : options.address},
             server_.authority(),
-            {}} {}
+            {}} {
+    events::print_message(server_.description());
+  }
 
   std::unique_ptr<transport::Courier> connect() override {
     return connect_coordinator({.target = {{near_address(listen_, server_.port())},

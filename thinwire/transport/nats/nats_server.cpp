@@ -174,6 +174,7 @@ NatsServer::NatsServer(NatsSettings settings, std::vector<NatsUser> users, doubl
         "there is no nats-server: install the package nats-server, or put the program beside "
         "thinwire");
   }
+  version_ = check_nats_version(program_);
   fs::create_directories(settings_.folder);
   fs::permissions(settings_.folder, fs::perms::owner_all);  // it holds keys
   settings_.folder = fs::absolute(settings_.folder);

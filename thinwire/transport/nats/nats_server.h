@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/process.h"
 #include "thinwire/transport/nats/nats_config.h"
+#include "thinwire/transport/nats/nats_version.h"
 
 namespace thinwire::transport {
 
@@ -49,7 +51,7 @@ std::string why_not_listening(std::string_view line, int port, bool port_is_know
 
 // Used by one thread, which must live as long as the object: when the thread ends, however that
 // happens, the server ends with it. Every call throws Error, with the server's reason, if the
-// server does not do what it should, and UsageError if nats-server is not installed.
+// server does not do what it should, and UsageError if nats-server is not installed or too old.
 class NatsServer {
  public:
   // Starts the server; once this returns, it accepts connections: settings.limits.connections more
@@ -63,6 +65,8 @@ class NatsServer {
   NatsServer(const NatsServer&) = delete;
   NatsServer& operator=(const NatsServer&) = delete;
 
+  // For the user: the program's version and place, and what is known to be wrong with it.
+  std::string description() const { return describe_nats(program_, version_); }
   int port() const { return settings_.port; }
   // The certificate, in PEM, of the authority that signed the server's.
   const std::string& authority() const { return authority_; }
@@ -100,6 +104,7 @@ class NatsServer {
   std::string authority_;
   std::string configuration_;
   const std::string program_;
+  std::optional<NatsVersion> version_;
   ServerLog log_;
   std::unique_ptr<Process> process_;
 };
