@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 import unittest
 from pathlib import Path
 
@@ -134,12 +135,20 @@ class Relay(Relays, HostsCase):
         unused = [line.split()[0] for line in self.keys("list").splitlines() if "used by 0 keys" in line]
         self.assertEqual(len(unused), 1)
         self.keys("revoke", unused[0])
+        self.wait_until_refused(self.ready["token"])
         relay = self.relay()
         self.assertIn("no longer accepts the token", relay.messages)
         other = self.start("relay", self.ready["address"], "--token", self.ready["token"], "--dir",
                            self.folder / "other")
         self.assert_refused(other, 1, "does not accept the token")
         self.assert_complete(server, **members)
+
+    def wait_until_refused(self, token):
+        """Returns once the run's server has taken in that the token was revoked, which happens a moment later."""
+        command = [BINARY, "status", self.ready["address"], "--token", token]
+        deadline = time.monotonic() + PATIENCE
+        while subprocess.run(command, capture_output=True, timeout=PATIENCE).returncode == 0:
+            self.assertLess(time.monotonic(), deadline, "the server still accepts the token")
 
     def keys(self, *arguments):
         done = subprocess.run([BINARY, "keys", *arguments[:1], f"{self.folder}/serve", *arguments[1:]],

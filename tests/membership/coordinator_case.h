@@ -67,6 +67,15 @@ class CoordinatorCase : public testing::Test {
       seconds -= step;
     }
   }
+  // Likewise, and these members report that they are there.
+  void wait(double seconds, const std::vector<int>& present) {
+    while (seconds > 0) {
+      const double step = std::min(seconds, options_.report_s());
+      sleep(step);
+      seconds -= step;
+      for (const int one : present) report(one);
+    }
+  }
   // The coordinator's process ends, and another one with its key reads the ledger.
   void restart() {
     coordinator_ = make(0, false);

@@ -224,7 +224,7 @@ TEST_F(OlderStore, ThatWasContinuedLeavesOutWhoIsOnTheHistoryOfBefore) {
   start({});
   for (int one : {1, 2}) report(one);
   deliver({LeaveNotice{2}});
-  wait(26);
+  wait(26, {1});
   const uint64_t last = ledger_.last();
   ASSERT_GT(last, 3u);
   deliver({Report{0, before_, {}}});

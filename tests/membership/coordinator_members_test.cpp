@@ -153,15 +153,13 @@ TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {
   deliver({LeaveNotice{1}});
   EXPECT_EQ(member(1).phase, Phase::kLeft);
   EXPECT_FALSE(last_record().closing);
-  wait(4.5);
+  wait(4.5, {0});
   EXPECT_FALSE(last_record().closing);
-  wait(1);  // member 2 has been silent for 5.5 s
+  wait(1, {0});  // member 2 has been silent for 5.5 s
   ASSERT_TRUE(last_record().closing);
   EXPECT_EQ(last_record().closing->missing, (std::vector{1, 2}));
   EXPECT_EQ(member(2).phase, Phase::kLate);
-  wait(14);
-  report(0);
-  wait(6);
+  wait(20, {0});
   EXPECT_EQ(member(2).phase, Phase::kLost);
 }
 
@@ -198,9 +196,7 @@ TEST_F(Members, ALostOneThatStartsAgainBehindIsNotWaitedFor) {
   begin(3);
   const Position before = state().position;
   for (int one = 0; one < 3; ++one) offer(one, 0);
-  wait(20);
-  for (int one = 0; one < 2; ++one) report(one);
-  wait(6);
+  wait(26, {0, 1});
   ASSERT_EQ(member(2).phase, Phase::kLost);
   deliver({JoinRequest{key(2), before, 0}});
   ASSERT_EQ(member(2).phase, Phase::kCatchingUp);
@@ -214,10 +210,7 @@ class Lost : public CoordinatorCase {
   // Of three members member 2.
   void lose_one() {
     begin(3);
-    wait(20);
-    for (int one = 0; one < 2; ++one) report(one);
-    wait(6);
-    for (int one = 0; one < 2; ++one) report(one);
+    wait(26, {0, 1});
     ASSERT_EQ(member(2).phase, Phase::kLost);
   }
 };

@@ -137,6 +137,13 @@ void run_logits(const LogitsArguments& arguments) {
   if (arguments.text.has_value() == !arguments.tokens.empty()) {
     throw UsageError("logits needs one of --text and --tokens");
   }
+  std::error_code no_name;  // it may be longer than names are
+  if (arguments.text && fs::is_regular_file(*arguments.text, no_name)) {
+    events::print_message(fmt::format(
+        "--text is the text itself, and there is a file named {0}; for what it holds, give --text "
+        "\"$(cat {0})\"",
+        *arguments.text));
+  }
   const convert::LoadedModel loaded = convert::load_model(arguments.model);
   if (arguments.pair && !encodes(loaded)) {
     throw UsageError("--text-pair is for encoders, which read two texts at once");

@@ -140,7 +140,7 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
   };
   return app.add_option("--plot", file, help + "; replaces a file of that name")
       ->check(ending)
-      ->check(why_not_writable);
+      ->check(replaceable_file());
 }
 
 CLI::Option* add_base(CLI::App& app, std::string& folder) {
@@ -191,7 +191,11 @@ std::vector<std::string> whole_overrides(std::span<const std::string> words) {
 void separate_recipe(std::string& recipe, std::vector<std::string>& overrides) {
   const bool field = recipe.find('=') != std::string::npos ||
                      (!overrides.empty() && overrides.front().starts_with('='));
-  if (!field) return;
+  if (!field) {
+    const std::string refusal = recipe.empty() ? "" : existing_file()(recipe);
+    if (!refusal.empty()) throw UsageError("RECIPE: " + refusal);
+    return;
+  }
   overrides.insert(overrides.begin(), std::exchange(recipe, ""));
   overrides = whole_overrides(overrides);
 }
@@ -221,6 +225,8 @@ CLI::Validator existing_path() {
   const auto check = [](const std::string& name) { return absence(name, "file or folder"); };
   return {check, "PATH"};
 }
+
+CLI::Validator replaceable_file() { return {why_not_writable, "FILE"}; }
 
 CLI::Validator existing_folder() {
   const auto check = [](const std::string& name) -> std::string {

@@ -79,13 +79,14 @@ CLI::Option* add_overrides(CLI::App& app, std::vector<std::string>& overrides,
 std::vector<std::string> whole_overrides(std::span<const std::string> words);
 
 // Where the recipe may be left out: if the word in its place is a field, it becomes the first
-// override, and the recipe is empty.
+// override, and the recipe is empty. Throws UsageError if it is neither a field nor a file.
 void separate_recipe(std::string& recipe, std::vector<std::string>& overrides);
 
 // For CLI::Option::check: these return what is wrong with a value, or with one of several.
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();
 CLI::Validator new_file();  // one that a command writes and nothing must be lost for
+CLI::Validator replaceable_file();  // one that a command writes, there or not
 CLI::Validator existing_folder();
 CLI::Validator existing_path();
 CLI::Validator one_of(std::vector<std::string> choices);

@@ -63,8 +63,10 @@ void add_relay(CLI::App& app) {
                       "(default runs/relay-…)");
   add_quantity(*command, "--cache", arguments->cache_bytes, {0, 1e15}, "B",
                "Memory for payloads, snapshots and data that others may want");
-  command->add_option("--ready-file", arguments->ready_file,
-                      "File to write once machines may join: address, token and ca as JSON");
+  command
+      ->add_option("--ready-file", arguments->ready_file,
+                      "File to write once machines may join: address, token and ca as JSON")
+      ->check(replaceable_file());
   add_wait(*command, arguments->wait_s);
   add_quiet_flag(command);
   command->callback([arguments] { run_relay(*arguments); });

@@ -123,8 +123,10 @@ void add_serve(CLI::App& app) {
                    "Folder to use instead of a server; something else, such as Syncthing, keeps it "
                    "the same on all machines")
       ->check(existing_folder());
-  command->add_option("--ready-file", arguments->ready_file,
-                      "File to write once members may join: address, token and ca as JSON");
+  command
+      ->add_option("--ready-file", arguments->ready_file,
+                      "File to write once members may join: address, token and ca as JSON")
+      ->check(replaceable_file());
   add_number(*command, "--token-days", options.token_days, {0, 36500},
              "Days for which the token is valid; 0: without limit");
   add_page_option(*command, arguments->page);

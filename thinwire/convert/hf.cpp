@@ -111,8 +111,11 @@ config::Recipe imported_recipe(const HfConfig& config) {
 
 HfConfig read_config(const fs::path& hf_dir) {
   if (!is_hf_folder(hf_dir)) {
-    throw Error(
-        fmt::format("{} is not a Hugging Face folder: it has no {}", hf_dir.string(), kConfigFile));
+    const bool is_run = checkpoint::is_checkpoint(hf_dir) ||
+                        checkpoint::newest_checkpoint(hf_dir / "checkpoints").has_value();
+    throw Error(fmt::format("{} is not a Hugging Face folder: it has no {}{}", hf_dir.string(),
+                            kConfigFile,
+                            is_run ? "; it is a run of Thinwire already and needs no import" : ""));
   }
   return read_hf_config(hf_dir / kConfigFile);
 }

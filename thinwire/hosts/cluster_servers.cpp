@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
@@ -9,11 +11,14 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr int kReplicas = 3;
+constexpr double kLeastSilenceSeconds = 6;
 
 class ClusterServers final : public RunServers {
  public:
-  ClusterServers(const ClusterOptions& options, const Seed& coordinator)
-      : entrance_(open_cluster(options)), seed_(coordinator) {}
+  ClusterServers(const ClusterOptions& options, const Seed& coordinator, double timeout_s)
+      : entrance_(open_cluster(options)),
+        seed_(coordinator),
+        silence_s_(std::clamp(timeout_s, kLeastSilenceSeconds, kTimeoutSeconds)) {}
 
   std::unique_ptr<transport::Courier> connect() override {
     const PublicKey key = make_signer(seed_)->key();
@@ -22,7 +27,7 @@ class ClusterServers final : public RunServers {
         {.target = {.servers = entrance_.servers,
                     .ca_pem = entrance_.authority,
                     .identity = seed_,
-                    .timeout_s = kTimeoutSeconds,
+                    .timeout_s = silence_s_,
                     .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
                     .server_name = "",
                     .only_these = entrance_.sites},
@@ -39,12 +44,14 @@ class ClusterServers final : public RunServers {
  private:
   const Entrance entrance_;
   const Seed seed_;
+  const double silence_s_;  // after which a connection is given up (NatsTarget)
 };
 
 }  // namespace
 
-std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator) {
-  return std::make_unique<ClusterServers>(options, coordinator);
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator,
+                                        double timeout_s) {
+  return std::make_unique<ClusterServers>(options, coordinator, timeout_s);
 }
 
 }  // namespace thinwire::hosts

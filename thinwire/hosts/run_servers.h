@@ -50,8 +50,11 @@ std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
 // The folder of a mailbox. Throws UsageError if it is not there or cannot be written to.
 std::unique_ptr<RunServers> use_mailbox(const fs::path& folder, const Seed& coordinator);
 
-// Throws as open_cluster (entrance.h) does.
-std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator);
+// `timeout_s`: of the run (sync.timeout_s). With a short one the coordinator turns sooner to another
+// server if its own hangs, before it takes the members for lost that it cannot hear. Throws as
+// open_cluster (entrance.h) does.
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator,
+                                        double timeout_s);
 
 // The coordinator's connection to nats-servers, its own or a cluster's.
 struct NatsCoordinator {

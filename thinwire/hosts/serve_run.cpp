@@ -189,7 +189,7 @@ void Service::start_servers() {
                                   admission_.users());
       break;
     case Carrier::kCluster:
-      servers_ = use_cluster(*options_.cluster, run_.seed);
+      servers_ = use_cluster(*options_.cluster, run_.seed, run_.recipe.sync.timeout_s);
       break;
     case Carrier::kMailbox:
       servers_ = use_mailbox(options_.mailbox, run_.seed);

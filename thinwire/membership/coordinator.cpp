@@ -372,6 +372,7 @@ void Coordinator::receive(const StoreConnected& connected) {
     seen.departed = false;
     seen.at = now_;  // no message could arrive meanwhile
   }
+  observed_.heard_at = now_;
   for (auto& [operation, arrival] : observed_.offers) {
     arrival.stored = false;
     if (arrival.refused) continue;
@@ -414,6 +415,7 @@ void Coordinator::reset() {
   supplied_bytes_ = 0;
   missing_from_.reset();
   observed_ = {};
+  observed_.heard_at = now_;
   agenda_.reopen();
   last_closing_.reset();
   snapshot_asked_.reset();

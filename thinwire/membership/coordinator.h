@@ -118,6 +118,7 @@ class Coordinator {
   void receive(const Lacks& lacks);
   void receive(const RecordRead& read);
 
+  void hear();
   Seen* seen(int member);
   void take_position(int member, const std::optional<Position>& position);
   bool is_missing(const std::optional<Position>& position) const {

@@ -16,8 +16,17 @@ constexpr uint64_t kSoonerWhenLacking = 10;       // so many times more often sn
 
 }  // namespace
 
+// Somebody's message has arrived. What nobody was heard beyond report_s is nobody's silence.
+void Coordinator::hear() {
+  const double deaf_s = now_ - observed_.heard_at - options_.report_s();
+  observed_.heard_at = now_;
+  if (deaf_s <= 0) return;
+  for (auto& [member, seen] : observed_.members) seen.at = std::min(seen.at + deaf_s, now_);
+}
+
 // Null for a member that the ledger does not know; otherwise records that it is alive.
 Seen* Coordinator::seen(int member) {
+  hear();
   const auto found = observed_.members.find(member);
   if (found == observed_.members.end()) return nullptr;
   found->second.at = now_;
@@ -30,6 +39,7 @@ Seen* Coordinator::seen(int member) {
 void Coordinator::receive(const JoinRequest& join) {
   const std::optional<int> member = state_.find(join.key);
   if (!member) {
+    hear();
     if (is_missing(join.position)) return take_stranger(join);
     observed_.newcomers[join.key] = join;
     agenda_.reopen();

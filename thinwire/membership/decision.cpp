@@ -88,7 +88,16 @@ void Decision::follow(int member, const Seen& seen) {
 }
 
 bool Decision::is_silent(double since) const {
-  return !state_.finished && now_ - since >= options_.silence_s();
+  return !state_.finished && silence(since) >= options_.silence_s();
+}
+
+// For how long a member was silent that was last heard at this time. Whoever is present reports
+// every report_s, so while nobody at all is heard, it is the coordinator that cannot be reached:
+// that is nobody's silence, unless it lasts.
+double Decision::silence(double since) const {
+  const bool lasts = now_ - observed_.heard_at >= options_.timeout_s;
+  const double until = lasts ? now_ : std::min(now_, observed_.heard_at + options_.report_s());
+  return until - since;
 }
 
 // Decides how a member catches up if it has returned, or cannot catch up as decided before.
@@ -96,7 +105,7 @@ void Decision::let_return(int member, const Seen& seen) {
   const Phase now = phase(member);
   const Member& known = state_.members[static_cast<size_t>(member)];
   const Position* position = seen.position ? &*seen.position : nullptr;
-  const bool responds = seen.heard && now_ - seen.at < options_.silence_s() && !seen.leaves;
+  const bool responds = seen.heard && silence(seen.at) < options_.silence_s() && !seen.leaves;
   if (now == Phase::kWaiting || (now == Phase::kLeft && seen.join_requested) ||
       (now == Phase::kLost && responds)) {
     if (returned_ == kAdmittedAtOnce) return;  // with the next record

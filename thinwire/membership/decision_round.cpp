@@ -71,7 +71,7 @@ bool Decision::is_absent(int member) const {
 }
 
 bool Decision::is_long_silent(int member) const {
-  return now_ - observed_.members.at(member).at > options_.absent_s();
+  return silence(observed_.members.at(member).at) > options_.absent_s();
 }
 
 Arrivals Decision::arrivals() const {

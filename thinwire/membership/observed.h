@@ -52,6 +52,7 @@ struct Observed {
   std::map<Overdue, Arrival> offers;
   std::map<Overdue, Offer> early;  // for rounds that may open with the next record
   std::map<int, Lack> lacks;       // by member
+  double heard_at = 0;             // when anybody's last message arrived, as Seen::at
   double front_since = 0;          // when the oldest open round became the oldest
   double round_s = 0;              // how long the last round took; 0: not known
 };
