@@ -1,6 +1,7 @@
 """thinwire plan: every method's cost for the members of a run, and the papers' figures."""
 
 import json
+import random
 import subprocess
 import unittest
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 from plan_case import BINARY, PlanCase
 
 RECIPE = ["model.vocab=512", "train.batch=16"]
+LARGE = ["model.vocab=512", "model.hidden=2048", "model.layers=16", "train.sequence=1024"]  # nobody is faster alone
 MEMBERS = """
 [[member]]
 name = "home"
@@ -26,17 +28,22 @@ price_per_hour = 2
 """
 
 
+def group(name, count, flops, up_bit_s):
+    return f'[[member]]\nname = "{name}"\ncount = {count}\nflops = "{flops}"\nup_bit_s = "{up_bit_s}"\n'
+
+
 class Plan(PlanCase):
     def members_file(self, text=MEMBERS):
         speed = self.folder / "speed.json"
-        speed.write_text(json.dumps({"tokens_per_second": 1000.0, "flops_per_token": 5e6}))
+        speed.write_text(json.dumps({"tokens_per_second": 400e3, "flops_per_token": 5e6}))
         file = self.folder / "members.toml"
         file.write_text(text.replace("SPEED", str(speed)))
         return file
 
     def test_members_of_a_file(self):
-        result = self.plan_json(*RECIPE, "--members", self.members_file())
-        self.assertEqual([member["flops"] for member in result["members"]], [2e12, 5e9])
+        result = self.plan_json(*LARGE, "train.batch=16", "--members", self.members_file())
+        self.assertEqual(result["idle_members"], [])
+        self.assertEqual([member["flops"] for member in result["members"]], [2e12, 2e12])
         self.assertEqual(result["members"][0]["up_bit_s"], 10e6)
         methods = {(cost["method"], cost["setting"]): cost for cost in result["methods"]}
         ring = 2 * 3 / 4 * 2 * result["parameters"]
@@ -50,10 +57,42 @@ class Plan(PlanCase):
             self.assertTrue(0 < cost["utilization"] <= 1)
             self.assertGreater(cost["memory_bytes"], 16 * result["parameters"])
 
+    def test_whoever_holds_the_others_up_is_left_out(self):
+        mixed = self.members_file(group("gpus", 8, "60T", "100M") + group("laptops", 21, "0.5T", "20M") +
+                                  group("mac", 1, "1T", "20M"))
+        recipe = [*LARGE, "train.batch=64"]
+        result = self.plan_json(*recipe, "--members", mixed)
+        self.assertEqual([one["name"] for one in result["members"]], ["gpus"])
+        self.assertEqual([one["name"] for one in result["idle_members"]], ["laptops", "mac"])
+        best = self.best(result)
+        self.assertGreater(result["seconds_with_all_members"], best["seconds"])
+        done = self.plan(*recipe, "--members", mixed)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("8 of 30 members", done.stdout)
+        self.assertRegex(done.stdout, r"without laptops \(21\), mac: all 30 members would take \d")
+
+    def test_no_choice_of_groups_is_faster(self):
+        chance = random.Random(1)
+        for _ in range(4):
+            groups = [group(f"group{i}", chance.randint(1, 4), f"{10 ** chance.uniform(-1, 2):.3f}T",
+                            f"{10 ** chance.uniform(0, 3):.3f}M") for i in range(3)]
+            recipe = ["model.vocab=512", "train.batch=16", "--tolerance", "1000"]
+            times = {}
+            for choice in range(1, 8):
+                text = "".join(one for i, one in enumerate(groups) if choice >> i & 1)
+                times[choice] = self.best(self.plan_json(*recipe, "--members", self.members_file(text)))["seconds"]
+            self.assertLess(0.95 * times[7], min(times.values()) * 1.0001, "".join(groups))
+
+    def best(self, result):
+        named = result["recommended"]
+        return next(cost for cost in result["methods"]
+                    if cost["method"] == named["method"] and cost["setting"] == named["setting"])
+
     def test_hosts_have_neither_clusters_nor_schedules_that_are_only_simulated(self):
         site = MEMBERS.replace('name = "lab"', 'name = "lab"\ncount = 3')
         for who, buffers in (("coordinator", 1), ("members", 5)):
-            result = self.plan_json(*RECIPE, f"sync.sums={who}", "--hosts", "--members", self.members_file(site))
+            result = self.plan_json(*LARGE, "train.batch=24", f"sync.sums={who}", "--hosts", "--members",
+                                    self.members_file(site))
             self.assertTrue(all(cost["runs"] for cost in result["methods"]))
             self.assertFalse(any("within" in cost["setting"] for cost in result["methods"]))
             sums = next(cost for cost in result["methods"] if cost["method"] == "allreduce")
@@ -72,7 +111,7 @@ class Plan(PlanCase):
         root = Path(__file__).parents[2]
         done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("Recommended: sparseloco with sync_every = 128", done.stdout)
+        self.assertIn("Recommended: sparseloco with shares = speed", done.stdout)
 
     def test_flags_do_without_a_file(self):
         done = self.plan(*RECIPE, "--members", "8", "--flops", "150T", "--up", "10M",

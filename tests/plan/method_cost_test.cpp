@@ -75,6 +75,10 @@ MethodCost outcome(bool runs, double seconds, double loss) {
   return cost;
 }
 
+std::optional<Recommendation> recommended_of(std::span<const MethodCost> costs, double tolerance) {
+  return recommend(costs, tolerance, least_loss(costs));
+}
+
 TEST(Candidates, AreEveryRegisteredMethodAndTheSimulatedSchedules) {
   const Candidates candidates = make_candidates("", kRecipe, 4);
   for (const method::Method* method : method::all_methods()) {
@@ -228,6 +232,38 @@ TEST(MethodCost, BillsPowerAndPriceOfAllMembers) {
   EXPECT_NEAR(cost.price, 8 * cost.seconds / 3600, 1e-9);
 }
 
+// Of 16 rows the fast one takes 12 and each slow one 2, all in the same time.
+TEST(MethodCost, SharesBySpeedGiveTheFastMoreRows) {
+  const std::vector<Member> members = {machine(1, 6e12, 1e9), machine(2, 1e12, 1e9)};
+  const auto cost = [&](const char* shares) {
+    auto overrides = kRecipe;
+    overrides.insert(overrides.end(), {"sync.method=diloco", "train.batch=16", shares});
+    const std::vector<Candidate> all = make_candidates("", overrides, 3).all;
+    const auto diloco = std::ranges::find(all, "diloco", &Candidate::method);
+    return method_cost(*diloco, members, {}, 0);
+  };
+  const MethodCost equal = cost("sync.shares=equal"), by_speed = cost("sync.shares=speed");
+  EXPECT_NEAR(equal.compute_seconds / by_speed.compute_seconds, 6.0 / 2, 1e-9);
+  EXPECT_GT(by_speed.utilization, equal.utilization);
+}
+
+TEST(MethodCost, UnequalMembersAreOfferedSharesBySpeed) {
+  const auto offered = [](bool unequal) {
+    const std::vector<Candidate> all = make_candidates("", kRecipe, 4, 0, unequal).all;
+    return std::ranges::count(all, "shares = speed", &Candidate::setting);
+  };
+  EXPECT_EQ(offered(false), 0);
+  EXPECT_GT(offered(true), 0);
+}
+
+TEST(MethodCost, TheLossOfWhatBeginsWithTrainedWeightsIsUnknown) {
+  std::vector<Candidate> all = make_candidates("", kRecipe, 4).all;
+  all[0].recipe.train.init = "a/model";
+  const MethodCost cost = method_cost(all[0], std::vector{machine(4, 1e12, 10e6)}, {}, 0);
+  EXPECT_FALSE(cost.loss.nats);
+  EXPECT_THAT(cost.loss.basis, HasSubstr("train.init"));
+}
+
 TEST(MethodCost, TakesFewerRowsAtOnceWhereMemoryIsShort) {
   std::vector<Member> members = {machine(4, 1e12, 10e6)};
   const auto roomy = costs_of(members);
@@ -242,7 +278,7 @@ TEST(MethodCost, TakesFewerRowsAtOnceWhereMemoryIsShort) {
   members[0].memory_bytes = 1e3;
   const auto hopeless = costs_of(members);
   EXPECT_EQ(cost_of(hopeless, "allreduce").too_small, "machine");
-  EXPECT_FALSE(recommend(hopeless, 0.05));
+  EXPECT_FALSE(recommended_of(hopeless, 0.05));
 }
 
 TEST(MethodCost, OwnLawsReplaceThePapers) {
@@ -275,10 +311,16 @@ TEST(MethodCost, LateUpdatesCostTheLossThatThePaperSaw) {
 TEST(Recommend, IsTheFastestThatRunsWithinTheTolerance) {
   const std::vector<MethodCost> costs = {outcome(true, 100, 2.0), outcome(true, 10, 2.04),
                                          outcome(true, 5, 2.2), outcome(false, 1, 1.9)};
-  EXPECT_EQ(recommend(costs, 0.05)->index, 1U);
-  EXPECT_EQ(recommend(costs, 0.01)->index, 0U);
-  EXPECT_EQ(recommend(costs, 1)->index, 2U);
-  EXPECT_THAT(recommend(costs, 0.05)->reasons, Contains(HasSubstr("0.040 above")));
+  EXPECT_EQ(recommended_of(costs, 0.05)->index, 1U);
+  EXPECT_EQ(recommended_of(costs, 0.01)->index, 0U);
+  EXPECT_EQ(recommended_of(costs, 1)->index, 2U);
+  EXPECT_THAT(recommended_of(costs, 0.05)->reasons, Contains(HasSubstr("0.040 above")));
+}
+
+TEST(Recommend, CountsALossThatOtherMembersCouldReach) {
+  const std::vector<MethodCost> costs = {outcome(true, 100, 2.0), outcome(true, 10, 2.04)};
+  EXPECT_EQ(recommend(costs, 0.05, 1.98)->index, 0U);
+  EXPECT_FALSE(recommend(costs, 0.05, 1.9));
 }
 
 TEST(Recommend, NeverAMethodWhoseLossIsUnknown) {
@@ -286,12 +328,12 @@ TEST(Recommend, NeverAMethodWhoseLossIsUnknown) {
   costs[0].method = "allreduce";
   costs[1].method = "sparseloco";
   costs[1].loss = {.nats = {}, .basis = "nobody tried"};
-  const auto recommended = recommend(costs, 0.05);
+  const auto recommended = recommended_of(costs, 0.05);
   EXPECT_EQ(recommended->index, 0U);
   EXPECT_THAT(recommended->reasons,
               Contains("sparseloco takes 10.0 s, 10 times faster, but its loss is unknown "
                        "(nobody tried)"));
-  EXPECT_FALSE(recommend(std::span(costs).subspan(1), 1000));
+  EXPECT_FALSE(recommended_of(std::span(costs).subspan(1), 1000));
 }
 
 // Own runs that show local SGD to be far behind, and a run long enough for DisTrO.
@@ -307,12 +349,12 @@ TEST(Recommend, OfDistroNamesTheRunsItRestsOn) {
   for (const Candidate& candidate : make_candidates("", overrides, 4).all) {
     costs.push_back(method_cost(candidate, members, laws, 0));
   }
-  const auto recommended = recommend(costs, 0.2);
+  const auto recommended = recommended_of(costs, 0.2);
   ASSERT_TRUE(recommended);
   EXPECT_EQ(costs[recommended->index].method, "distro");
   EXPECT_THAT(recommended->reasons,
               Contains(HasSubstr(coverage_law(method::DistroUpdate::kSign)->runs())));
-  EXPECT_EQ(costs[recommend(costs, 0.01)->index].method, "allreduce");
+  EXPECT_EQ(costs[recommended_of(costs, 0.01)->index].method, "allreduce");
 }
 
 TEST(Recommend, ComparesTimesTruly) {
@@ -325,7 +367,7 @@ TEST(Recommend, ComparesTimesTruly) {
     best.loss.nats = 3;
     other.seconds = seconds;
     other.loss = {.nats = nats, .basis = "own runs"};
-    return recommend(std::vector<MethodCost>{best, other}, 0.05)->reasons;
+    return recommended_of(std::vector<MethodCost>{best, other}, 0.05)->reasons;
   };
   EXPECT_THAT(reasons(127, 3.5), Contains("distro takes 2 min 07 s, 3.72 times faster, but is "
                                           "expected to end 0.500 higher (own runs)"));

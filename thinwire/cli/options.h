@@ -85,7 +85,7 @@ void separate_recipe(std::string& recipe, std::vector<std::string>& overrides);
 // For CLI::Option::check: these return what is wrong with a value, or with one of several.
 std::string refuse_empty(const std::string& name);  // of a file or folder
 CLI::Validator existing_file();
-CLI::Validator new_file();  // one that a command writes and nothing must be lost for
+CLI::Validator new_file();          // one that a command writes and nothing must be lost for
 CLI::Validator replaceable_file();  // one that a command writes, there or not
 CLI::Validator existing_folder();
 CLI::Validator existing_path();

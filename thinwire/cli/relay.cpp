@@ -65,7 +65,7 @@ void add_relay(CLI::App& app) {
                "Memory for payloads, snapshots and data that others may want");
   command
       ->add_option("--ready-file", arguments->ready_file,
-                      "File to write once machines may join: address, token and ca as JSON")
+                   "File to write once machines may join: address, token and ca as JSON")
       ->check(replaceable_file());
   add_wait(*command, arguments->wait_s);
   add_quiet_flag(command);

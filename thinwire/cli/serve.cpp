@@ -125,7 +125,7 @@ void add_serve(CLI::App& app) {
       ->check(existing_folder());
   command
       ->add_option("--ready-file", arguments->ready_file,
-                      "File to write once members may join: address, token and ca as JSON")
+                   "File to write once members may join: address, token and ca as JSON")
       ->check(replaceable_file());
   add_number(*command, "--token-days", options.token_days, {0, 36500},
              "Days for which the token is valid; 0: without limit");

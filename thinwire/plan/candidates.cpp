@@ -57,8 +57,11 @@ std::string value_of(config::Recipe recipe, const std::string& method, const std
 class Maker {
  public:
   Maker(const std::filesystem::path& path, std::span<const std::string> overrides, int64_t members,
-        int64_t clusters)
-      : path_(path), workers_(fmt::format("train.workers={}", members)), clusters_(clusters) {
+        int64_t clusters, bool unequal)
+      : path_(path),
+        workers_(fmt::format("train.workers={}", members)),
+        clusters_(clusters),
+        unequal_(unequal) {
     // A candidate's own overrides have present names, and one field cannot be given by two.
     for (const std::string& text : overrides) {
       overrides_.push_back(config::recipe_renames().present_override(text));
@@ -89,6 +92,9 @@ class Maker {
     for (const Variation& variation : variations()) {
       if (variation.local_updates_only && !method.local_updates) continue;
       if (*variation.method == 0 || name == variation.method) vary(name, plain, variation);
+    }
+    if (unequal_ && plain.sync.shares == config::RowShares::kEqual) {
+      try_setting(name, "shares = speed", {"sync.shares=speed"});
     }
     if (clusters_ == 0 || !method.local_updates || plain.sync.clustered()) return;
     try_setting(name, fmt::format("within = allreduce, clusters = {}", clusters_),
@@ -125,6 +131,7 @@ class Maker {
   std::vector<std::string> overrides_;
   std::string workers_;
   int64_t clusters_;
+  bool unequal_;
   std::vector<std::string> base_;  // of the current method
   Candidates candidates_;
 };
@@ -133,8 +140,8 @@ class Maker {
 
 Candidates make_candidates(const std::filesystem::path& path,
                            std::span<const std::string> overrides, int64_t members,
-                           int64_t clusters) {
-  return Maker(path, overrides, members, clusters).make();
+                           int64_t clusters, bool unequal) {
+  return Maker(path, overrides, members, clusters, unequal).make();
 }
 
 }  // namespace thinwire::plan

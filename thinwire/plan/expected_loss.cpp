@@ -218,6 +218,10 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
     loss.gap.reset();
     loss.basis = fmt::format("no law for {}; those known are of text",
                              records == "labels" ? "classes" : records);
+  } else if (!candidate.recipe.train.init.empty()) {
+    loss.nats.reset();
+    loss.gap.reset();
+    loss.basis = "no law for training that goes on from a model (train.init)";
   }
   if (const MethodLaw* law = find_law(own, candidate.method)) {
     loss.nats = law->loss(model.non_embedding, static_cast<double>(sync_every));

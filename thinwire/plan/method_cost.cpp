@@ -13,6 +13,7 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/plan/run_time.h"
+#include "thinwire/schedule/schedule.h"
 
 namespace thinwire::plan {
 namespace {
@@ -108,16 +109,35 @@ Demand demand_of(const SyncSchedule& simulated, const PlannedModel& model, doubl
   return demand;
 }
 
-// The largest number of rows of a member: the trainer splits a batch evenly.
-int64_t rows_of(const config::Recipe& recipe, int64_t members) {
-  return (recipe.train.batch + members - 1) / members;
+// The largest number of rows of a member, by group: those of a step, in even shares, or in shares
+// by speed once speeds are known.
+std::vector<int64_t> rows_of(const config::Recipe& recipe, std::span<const Member> members) {
+  const auto count = static_cast<size_t>(member_count(members));
+  std::vector<float> speeds(count);
+  auto speed = speeds.begin();
+  for (const Member& member : members) {
+    const bool counts = recipe.sync.shares == config::RowShares::kSpeed;
+    speed = std::fill_n(speed, member.count, counts ? static_cast<float>(member.flops) : 0.0F);
+  }
+  const std::vector<uint64_t> shares = schedule::share_rows(
+      static_cast<uint64_t>(recipe.train.batch), std::vector<uint8_t>(count, 1), speeds);
+  std::vector<int64_t> rows;
+  auto share = shares.begin();
+  for (const Member& member : members) {
+    const auto end = share + member.count;
+    rows.push_back(static_cast<int64_t>(*std::max_element(share, end)));
+    share = end;
+  }
+  return rows;
 }
 
 // Seconds of a step's computation, by group of members.
-std::vector<double> compute_seconds(std::span<const Member> members, double tokens,
-                                    double flops_per_token) {
+std::vector<double> compute_seconds(std::span<const Member> members, std::span<const int64_t> rows,
+                                    double flops_per_row) {
   std::vector<double> seconds;
-  for (const Member& member : members) seconds.push_back(tokens * flops_per_token / member.flops);
+  for (size_t i = 0; i < members.size(); ++i) {
+    seconds.push_back(static_cast<double>(rows[i]) * flops_per_row / members[i].flops);
+  }
   return seconds;
 }
 
@@ -192,9 +212,8 @@ std::string first_too_small(std::span<const Member> members, double bytes) {
 
 // Halves the rows of a pass until the step fits or one row is left.
 void fit_memory(MethodCost& cost, config::Recipe recipe, const PlannedModel& model,
-                const method::StateBytes& state, std::span<const Member> members) {
+                const method::StateBytes& state, std::span<const Member> members, int64_t rows) {
   const double program = cost.memory.program;
-  const int64_t rows = rows_of(recipe, member_count(members));
   int64_t& microbatch = recipe.train.microbatch;
   for (;;) {
     cost.microbatch = microbatch;
@@ -258,9 +277,9 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   const Demand demand =
       schedule ? demand_of(*schedule, model, static_cast<double>(recipe.model.layers), count)
                : demand_of(recipe, model, count, candidate.hosts);
-  const std::vector<double> compute =
-      compute_seconds(machines, static_cast<double>(rows_of(recipe, count) * recipe.train.sequence),
-                      model.flops_per_token);
+  const std::vector<int64_t> rows = rows_of(recipe, machines);
+  const double flops_per_row = static_cast<double>(recipe.train.sequence) * model.flops_per_token;
+  const std::vector<double> compute = compute_seconds(machines, rows, flops_per_row);
   const auto slowest = std::ranges::max_element(compute);
   const LineTime line = slowest_piece(machines, demand.schedule);
 
@@ -285,7 +304,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   cost.utilization = mean_of_members(machines, compute) / cost.step_seconds;
   add_price(cost, machines);
   cost.memory.program = program_bytes + method::step_code_bytes(recipe);
-  fit_memory(cost, recipe, model, demand.state, machines);
+  fit_memory(cost, recipe, model, demand.state, machines, *std::ranges::max_element(rows));
   cost.loss = expected_loss(candidate, cost.sync_every,
                             {model.tensors, model.parameters, model.non_embedding}, own_laws);
   cost.bottleneck =

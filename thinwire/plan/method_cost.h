@@ -63,9 +63,15 @@ struct Recommendation {
   std::vector<std::string> reasons;  // what it takes, what it is compared with, where it ends
 };
 
+// The lowest loss expected of a candidate that can run and fits into every member's memory;
+// infinite if none is known.
+double least_loss(std::span<const MethodCost> costs);
+
 // Among the candidates that can run, fit into every member's memory and are expected to end at most
-// `tolerance` nats behind the best of them: the shortest time; among times within 1 %, the fewest
-// bytes. A candidate whose loss is unknown never wins. nullopt if nothing is left.
-std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance);
+// `tolerance` nats behind `least`: the shortest time; among times within 1 %, the fewest bytes. A
+// candidate whose loss is unknown never wins. nullopt if nothing is left. `least`: least_loss of
+// these costs, or a lower one that other members could reach.
+std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance,
+                                        double least);
 
 }  // namespace thinwire::plan

@@ -53,11 +53,16 @@ std::vector<std::string> reasons_for(std::span<const MethodCost> costs, const Me
 
 }  // namespace
 
-std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance) {
+double least_loss(std::span<const MethodCost> costs) {
   double least = std::numeric_limits<double>::infinity();
   for (const MethodCost& cost : costs) {
     if (eligible(cost)) least = std::min(least, *cost.loss.nats);
   }
+  return least;
+}
+
+std::optional<Recommendation> recommend(std::span<const MethodCost> costs, double tolerance,
+                                        double least) {
   const MethodCost* best = nullptr;
   for (const MethodCost& cost : costs) {
     if (!eligible(cost) || *cost.loss.nats > least + tolerance) continue;

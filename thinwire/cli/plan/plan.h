@@ -58,7 +58,9 @@ PlanRun load_plan_run(const std::string& folder, const std::string& set);
 struct MethodPlan {
   config::Recipe recipe;
   plan::PlannedModel model;
-  std::vector<plan::Member> members;
+  std::vector<plan::Member> members;       // that take part
+  std::vector<plan::Member> idle;          // without whom it is faster
+  std::optional<double> seconds_with_all;  // of the run if these took part, where that is possible
   std::vector<plan::MethodLaw> laws;
   plan::Candidates candidates;
   double program_bytes = 0;

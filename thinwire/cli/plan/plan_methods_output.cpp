@@ -161,6 +161,21 @@ std::vector<size_t> drawn_costs(const MethodPlan& plan) {
   return drawn;
 }
 
+// Who had better not take part, and what that gains.
+std::string idle_sentence(const MethodPlan& plan) {
+  std::vector<std::string> names;
+  for (const plan::Member& member : plan.idle) {
+    names.push_back(member.count == 1 ? member.name
+                                      : fmt::format("{} ({})", member.name, member.count));
+  }
+  const int64_t all = plan::member_count(plan.members) + plan::member_count(plan.idle);
+  const std::string with_them =
+      plan.seconds_with_all
+          ? fmt::format("all {} members would take {}", all, format_seconds(*plan.seconds_with_all))
+          : fmt::format("no method fits all {} members", all);
+  return fmt::format("without {}: {}", fmt::join(names, ", "), with_them);
+}
+
 // The recipe may leave the vocabulary to the data; the plan assumes one.
 hosts::StoreNeed store_of(config::Recipe recipe) {
   (void)plan::planned_model(recipe);
@@ -176,6 +191,9 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
                                  {"flops_per_token", plan.model.flops_per_token},
                                  {"steps", plan.recipe.train.steps}};
   for (const plan::Member& member : plan.members) json["members"].push_back(member_json(member));
+  json["idle_members"] = nlohmann::ordered_json::array();
+  for (const plan::Member& member : plan.idle) json["idle_members"].push_back(member_json(member));
+  json["seconds_with_all_members"] = number_json(plan.seconds_with_all);
   for (size_t i = 0; i < plan.costs.size(); ++i) {
     json["methods"].push_back(cost_json(plan.costs[i]));
     const plan::Candidate& candidate = plan.candidates.all[i];
@@ -202,6 +220,7 @@ std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
   const plan::MethodCost& best = plan.costs[plan.recommended->index];
   std::vector<std::string> lines = {best.name()};
   lines.insert(lines.end(), plan.recommended->reasons.begin(), plan.recommended->reasons.end());
+  if (!plan.idle.empty()) lines.push_back(idle_sentence(plan));
   if (best.microbatch != plan.recipe.train.microbatch) {
     lines.push_back(fmt::format("train.microbatch={}, for memory", best.microbatch));
   }
@@ -209,9 +228,11 @@ std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
 }
 
 void print_plan(const MethodPlan& plan) {
-  fmt::print("{} parameters, {}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
-             counted(plan::member_count(plan.members), "member"),
-             counted(plan.recipe.train.steps, "step"),
+  const int64_t idle = plan::member_count(plan.idle);
+  const int64_t taking_part = plan::member_count(plan.members);
+  fmt::print("{} parameters, {}{}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
+             idle > 0 ? fmt::format("{} of ", taking_part) : "",
+             counted(taking_part + idle, "member"), counted(plan.recipe.train.steps, "step"),
              plan.recipe.train.batch * plan.recipe.train.sequence);
   fmt::print("{}\n", table_of(plan).terminal());
   fmt::print(
