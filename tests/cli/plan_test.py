@@ -71,6 +71,11 @@ class Plan(PlanCase):
         self.assertIn("8 of 30 members", done.stdout)
         self.assertRegex(done.stdout, r"without laptops \(21\), mac: all 30 members would take \d")
 
+    def test_a_gpu_says_how_fast_a_member_is(self):
+        result = self.plan_json(*RECIPE, "--members", "2", "--gpu", "RTX 4090")
+        self.assertAlmostEqual(result["members"][0]["flops"] / 1e12, 0.4 * 165.2)
+        self.assert_refused("did you mean RTX 4090?", *RECIPE, "--members", "2", "--gpu", "RTX 4091")
+
     def test_no_choice_of_groups_is_faster(self):
         chance = random.Random(1)
         for _ in range(4):
@@ -185,7 +190,7 @@ class Plan(PlanCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("measuring the speed of a step here", done.stderr)
         self.assertGreater(json.loads(done.stdout)["members"][0]["flops"], 1e6)
-        self.assert_refused("give --flops, --tokens-per-second or --speed", "model.hidden=1048576",
+        self.assert_refused("give --gpu, --flops, --tokens-per-second or --speed", "model.hidden=1048576",
                             "model.heads=4096")
 
     def test_the_saved_recipe_is_a_recipe(self):
@@ -209,7 +214,7 @@ class Plan(PlanCase):
         self.assertIn(message, done.stderr)
 
     def test_names_what_is_wrong(self):
-        self.assert_refused("only one of --flops, --tokens-per-second and --speed", *RECIPE,
+        self.assert_refused("only one of --flops, --tokens-per-second, --speed and --gpu", *RECIPE,
                             "--flops", "1T", "--tokens-per-second", "5")
         self.assert_refused("--up must be >= 1 and <= 1e+24 bit/s, got 0", *RECIPE, "--up", "0")
         self.assert_refused("--delay must be >= 0", *RECIPE, "--delay", "-1")

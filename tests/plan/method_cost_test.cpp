@@ -428,6 +428,20 @@ TEST(Members, SpeedIsGivenOnce) {
   EXPECT_THAT(message(), HasSubstr("exactly one"));
 }
 
+TEST(Members, AGpuIsKnownByItsName) {
+  MemberSection section;
+  section.gpu = "rtx 4090";
+  EXPECT_NEAR(resolve_members({&section, 1}, 1e6)[0].flops, kGpuEfficiency * 165.2e12, 1);
+  EXPECT_EQ(gpu_flops("RTX4090"), gpu_flops("RTX 4090"));
+  EXPECT_LT(gpu_flops("RTX 3090"), gpu_flops("RTX 3090 Ti"));
+  try {
+    gpu_flops("RTX 4091");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("did you mean RTX 4090?"));
+  }
+}
+
 RC_GTEST_PROP(MethodCostProperty, MoreBandwidthIsNeverSlowerAndUtilizationStaysWithinOne, ()) {
   const auto number = [](int low, int high) {
     return std::pow(10.0, *rc::gen::inRange(low * 10, high * 10) / 10.0);

@@ -17,14 +17,15 @@ std::string name_of(const MemberSection& section, size_t index) {
 }
 
 double flops_of(const MemberSection& section, const std::string& name, double flops_per_token) {
-  if ((section.flops > 0) == (section.tokens_per_second > 0)) {
+  const bool by_gpu = !section.gpu.empty();
+  if ((section.flops > 0) + (section.tokens_per_second > 0) + by_gpu != 1) {
     throw UsageError(fmt::format(
-        "[member] {}: exactly one of flops, tokens_per_second and speed must be given, got flops "
-        "{} and tokens_per_second {}; thinwire bench speed measures it",
-        name, section.flops, section.tokens_per_second));
+        "[member] {}: exactly one of flops, tokens_per_second, speed and gpu must be given, got "
+        "flops {}, tokens_per_second {} and gpu \"{}\"; thinwire bench speed measures it",
+        name, section.flops, section.tokens_per_second, section.gpu));
   }
-  const double flops =
-      section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
+  double flops = section.flops > 0 ? section.flops : section.tokens_per_second * flops_per_token;
+  if (by_gpu) flops = gpu_flops(section.gpu);
   if (flops >= kMinFlops && flops <= kMost) return flops;
   throw UsageError(fmt::format("[member] {}: its speed must be >= {} and <= {} FLOP/s, got {}",
                                name, kMinFlops, kMost, flops));
@@ -65,6 +66,9 @@ void MemberSection::describe(config::Fields& fields) {
   fields.number("tokens_per_second", tokens_per_second, "tokens/s", 0, kMost,
                 "Tokens per second that a member trains on alone, with the recipe's model.");
   fields.text("speed", speed, "File with what `thinwire bench speed --json` printed there.");
+  fields.text("gpu", gpu,
+              "Its GPU, or the kind of Mac, such as \"RTX 4090\": taken to achieve 0.4 of the peak "
+              "that its maker publishes.");
   fields.number("memory_bytes", memory_bytes, "B", 0, kMost, "Memory; 0: unknown.");
   fields.number("up_bit_s", up_bit_s, "bit/s", kMinLine, kMost, "Upload rate of the line.");
   fields.number("down_bit_s", down_bit_s, "bit/s", kMinLine, kMost, "Download rate of the line.");

@@ -20,6 +20,7 @@ struct MemberSection final : config::SectionOf<MemberSection> {
   double flops = 0;              // FLOP/s actually achieved; 0: not given
   double tokens_per_second = 0;  // of the recipe's model; 0: not given
   std::string speed;             // file that `thinwire bench speed --json` wrote
+  std::string gpu;               // whose speed is known (gpu_flops)
   double memory_bytes = 0;       // 0: unknown
   double up_bit_s = 10e6;
   double down_bit_s = 100e6;
@@ -41,9 +42,18 @@ struct Member {
   double price_per_hour = 0;
 };
 
+// The share of its published peak that a GPU is taken to achieve in training, unless it was
+// measured
+// (`thinwire bench speed`). On an H100, with 350 M parameters, compiled PyTorch achieves 0.40 and
+// our step 0.35 (bench/results/2026-11-26-gpu.md).
+inline constexpr double kGpuEfficiency = 0.4;
+// The FLOP/s that a GPU or a Mac of this name, such as "RTX 4090", is taken to achieve. Throws
+// UsageError that names those known for any other.
+double gpu_flops(const std::string& name);
+
 // The groups with their speed as FLOP/s; tokens_per_second is converted with `flops_per_token`.
-// Throws UsageError naming the member if neither or both of flops and tokens_per_second are given,
-// or if members of one site have different lines. `speed` must already have been read.
+// Throws UsageError naming the member unless exactly one of flops, tokens_per_second and gpu is
+// given, or if members of one site have different lines. `speed` must already have been read.
 std::vector<Member> resolve_members(std::span<const MemberSection> sections,
                                     double flops_per_token);
 

@@ -76,10 +76,11 @@ std::vector<plan::MemberSection> listed_members(const PlanMethodsArguments& argu
 }
 
 void check_one_speed(const plan::MemberSection& member) {
-  const int given = (member.flops > 0) + (member.tokens_per_second > 0) + !member.speed.empty();
+  const int given = (member.flops > 0) + (member.tokens_per_second > 0) + !member.speed.empty() +
+                    !member.gpu.empty();
   if (given < 2) return;
   throw UsageError(
-      "only one of --flops, --tokens-per-second and --speed can say how fast a member is");
+      "only one of --flops, --tokens-per-second, --speed and --gpu can say how fast a member is");
 }
 
 std::vector<plan::MemberSection> given_members(const PlanMethodsArguments& arguments,
@@ -111,7 +112,7 @@ std::vector<plan::Member> members_of(const PlanMethodsArguments& arguments,
   const bool listed = !arguments.members.empty() && fs::is_regular_file(arguments.members);
   for (plan::MemberSection& section : sections) {
     if (!section.speed.empty()) section.flops = measured_flops(section.speed);
-    if (!listed && section.flops == 0 && section.tokens_per_second == 0) {
+    if (!listed && section.flops == 0 && section.tokens_per_second == 0 && section.gpu.empty()) {
       section.flops = flops_here(recipe, arguments.hosts);
     }
   }
@@ -296,6 +297,8 @@ void add_member_options(CLI::App& plan, PlanMethodsArguments& arguments) {
       plan.add_option("--speed", member.speed,
                       "Alternatively, a file with the output of thinwire bench speed --json")
           ->check(existing_file()),
+      plan.add_option("--gpu", member.gpu,
+                      "Alternatively, its GPU or kind of Mac, such as \"RTX 4090\""),
       add_quantity(plan, "--memory", member.memory_bytes, {1, kAmount.max}, "B",
                    "A member's memory"),
       add_quantity(plan, "--up", member.up_bit_s, kRate, "bit/s", "A member's upload rate"),

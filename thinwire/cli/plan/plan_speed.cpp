@@ -20,7 +20,8 @@ constexpr double kMaxFlops = 5e11;
 constexpr int64_t kSteps = 2;
 constexpr int64_t kWarmup = 1;
 constexpr std::string_view kInstead =
-    "give --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed --json` "
+    "give --gpu, --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed "
+    "--json` "
     "printed on a member)";
 
 // The recipe with as many rows per step as take about a second.
@@ -49,7 +50,7 @@ double flops_here(const config::Recipe& recipe, bool hosts) {
   if (hosts && !recipe.given.contains("train.threads")) measured.train.threads = available_cores();
   events::print_message(
       fmt::format("measuring the speed of a step here with {}, where {} may be used; to plan for "
-                  "another machine, give --flops, --tokens-per-second or --speed",
+                  "another machine, give --gpu, --flops, --tokens-per-second or --speed",
                   counted(measured.train.threads, "thread"), cores_here().describe()));
   try {
     events::Progress shown("measuring", kSteps + kWarmup);
