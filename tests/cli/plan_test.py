@@ -129,12 +129,23 @@ class Plan(PlanCase):
 
     def test_sentences_are_lines_of_at_most_100_columns(self):
         for first, fields in (("Coverage:", []), ("In parentheses:", ["train.update=layer", "optim.clip=0"])):
-            done = self.plan(*RECIPE, "--members", "4", "--flops", "1T", *fields)
+            done = self.plan(*RECIPE, "--members", "4", "--flops", "1T", "--all", *fields)
             self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("\nRecommended: ", done.stdout)
             sentences = done.stdout[done.stdout.index(first):]
             self.assertEqual("\nLeft out: " in sentences, bool(fields))
-            self.assertIn("\nRecommended: ", sentences)
             self.assertLessEqual(max(map(len, sentences.splitlines())), 100)
+
+    def test_the_answer_comes_first_then_the_five_fastest_in_100_columns(self):
+        done = self.plan(*LARGE, "train.batch=16", "--members", "4", "--flops", "1T")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertLessEqual(max(map(len, lines)), 100, done.stdout)
+        self.assertTrue(lines[2].startswith("Recommended: "), done.stdout)
+        rule = next(i for i, line in enumerate(lines) if line.startswith("---"))
+        rows = lines[rule + 1:lines.index("", rule)]
+        self.assertEqual(len(rows), 5)
+        self.assertNotIn("unknown", "".join(rows))
 
     def test_a_loss_that_nothing_supports_is_unknown(self):
         root = Path(__file__).parents[2]
@@ -158,7 +169,7 @@ class Plan(PlanCase):
 
     def test_says_how_often_distro_covers_the_weights(self):
         done = self.plan(*RECIPE, "--members", "8", "--flops", "150T", "distro.k=24",
-                         "train.steps=12000")
+                         "train.steps=12000", "--all")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertRegex(done.stdout, r"\ndistro +70\.3 +0\.\d{3} +0\.\d{3} to 0\.\d{3}")
         self.assertIn("distro with overlap = 1", done.stdout)
@@ -181,7 +192,7 @@ class Plan(PlanCase):
         self.assertNotIn("2026-11-24-distro-long-runs.md", by_sign["loss_basis"])
         self.assertIsNone([one["loss"] for one in muon
                            if one["setting"] == "overlap = eager"][0])
-        text = self.plan(recipe, "--members", "4", "--flops", "1T").stdout
+        text = self.plan(recipe, "--members", "4", "--flops", "1T", "--all").stdout
         self.assertRegex(" ".join(text.split()),
                          r"Above 30 it counts as 30\. From .*2026-11-24-distro-long-runs.md")
 

@@ -71,7 +71,8 @@ struct MethodPlan {
 // The recommended method, then its reasons; there must be a recommendation.
 std::vector<std::string> lines_of_recommendation(const MethodPlan& plan);
 nlohmann::ordered_json plan_json(const MethodPlan& plan);
-void print_plan(const MethodPlan& plan);
+// The recommendation, and the fastest methods or, if `all`, every one that was compared.
+void print_plan(const MethodPlan& plan, bool all);
 // Draws compute utilisation over the upload rate of the slowest line, scaling all lines alike.
 void draw_plan(const MethodPlan& plan, const std::string& file);
 

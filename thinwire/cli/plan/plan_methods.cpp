@@ -39,6 +39,7 @@ struct PlanMethodsArguments {
   std::string constants;
   double tolerance = 0.05;
   bool hosts = false;
+  bool all = false;
   std::string save;
   PlanOutput output;
 };
@@ -280,7 +281,7 @@ void run_plan_methods(const PlanMethodsArguments& arguments) {
   if (arguments.output.json) {
     fmt::print("{}\n", print_json(plan_json(plan), {.indent = 2}));
   } else {
-    print_plan(plan);
+    print_plan(plan, arguments.all);
   }
   if (!arguments.output.plot.empty()) draw_plan(plan, arguments.output.plot);
   if (!arguments.save.empty()) save(plan, arguments.save);
@@ -321,6 +322,7 @@ void add_plan_methods(CLI::App& plan) {
   add_member_options(plan, *arguments);
   plan.add_flag("--hosts", arguments->hosts,
                 "Members join a run that thinwire serve serves (docs/hosts.md)");
+  plan.add_flag("--all", arguments->all, "Show every method and setting that was compared");
   plan.add_option("--constants", arguments->constants,
                   "Laws that thinwire plan fit --save wrote, instead of the paper's")
       ->check(existing_file());

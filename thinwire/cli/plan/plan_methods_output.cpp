@@ -4,6 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "thinwire/base/units.h"
 #include "thinwire/cli/plan/plan.h"
@@ -17,6 +19,7 @@ namespace thinwire::cli {
 namespace {
 
 constexpr size_t kColumns = 100;
+constexpr size_t kFastestShown = 5;
 
 // A line, or several of which all but the first are indented.
 void print_line(std::string_view text, std::string_view indent = "") {
@@ -90,6 +93,10 @@ std::string label(const plan::MethodCost& cost) {
   return cost.runs ? cost.name() : "(" + cost.name() + ")";
 }
 
+std::string loss_cell(const plan::MethodCost& cost) {
+  return cost.loss.nats ? report::number_cell(*cost.loss.nats, 3) : "unknown";
+}
+
 report::Table table_of(const MethodPlan& plan) {
   bool energy = false;
   bool money = false;
@@ -117,8 +124,32 @@ report::Table table_of(const MethodPlan& plan) {
     if (energy) row.push_back(fmt::format("{:.4g} kWh", cost.kilowatt_hours));
     if (money) row.push_back(report::number_cell(cost.price, 2));
     row.push_back(format_bytes(cost.memory.total()) + (cost.too_small.empty() ? "" : " !"));
-    row.push_back(cost.loss.nats ? report::number_cell(*cost.loss.nats, 3) : "unknown");
+    row.push_back(loss_cell(cost));
     row.push_back(cost.bottleneck);
+  }
+  return table;
+}
+
+// The first to finish of those that can run and fit; those with a known loss before others.
+report::Table fastest_of(const MethodPlan& plan) {
+  std::vector<const plan::MethodCost*> costs;
+  for (const plan::MethodCost& cost : plan.costs) {
+    if (cost.runs && cost.too_small.empty()) costs.push_back(&cost);
+  }
+  std::ranges::stable_sort(costs, {}, [](const plan::MethodCost* cost) {
+    return std::pair(!cost->loss.nats.has_value(), cost->seconds);
+  });
+  report::Table table{{{"fastest", true},
+                       {"received\na step"},
+                       {"time to\nfinish"},
+                       {"memory\na member"},
+                       {"expected\nloss"}},
+                      {}};
+  for (const plan::MethodCost* cost :
+       std::span(costs).first(std::min(costs.size(), kFastestShown))) {
+    table.rows.push_back({cost->name(), format_bytes(cost->received_bytes),
+                          format_seconds(cost->seconds), format_bytes(cost->memory.total()),
+                          loss_cell(*cost)});
   }
   return table;
 }
@@ -182,6 +213,21 @@ hosts::StoreNeed store_of(config::Recipe recipe) {
   return hosts::store_need(recipe);
 }
 
+void print_recommendation(const MethodPlan& plan) {
+  if (!plan.recommended) {
+    print_line("No method that can run fits into every member's memory with a loss that is known.");
+    return;
+  }
+  const std::vector<std::string> lines = lines_of_recommendation(plan);
+  print_line("Recommended: " + lines.front());
+  for (size_t i = 1; i < lines.size(); ++i) print_line(lines[i], "  ");
+  const plan::Candidate& best = plan.candidates.all[plan.recommended->index];
+  if (!best.hosts) return;
+  print_line(
+      fmt::format("with it, {} (docs/operations.md)", hosts::describe(store_of(best.recipe))),
+      "  ");
+}
+
 }  // namespace
 
 nlohmann::ordered_json plan_json(const MethodPlan& plan) {
@@ -227,19 +273,25 @@ std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
   return lines;
 }
 
-void print_plan(const MethodPlan& plan) {
+void print_plan(const MethodPlan& plan, bool all) {
   const int64_t idle = plan::member_count(plan.idle);
   const int64_t taking_part = plan::member_count(plan.members);
   fmt::print("{} parameters, {}{}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
              idle > 0 ? fmt::format("{} of ", taking_part) : "",
              counted(taking_part + idle, "member"), counted(plan.recipe.train.steps, "step"),
              plan.recipe.train.batch * plan.recipe.train.sequence);
-  fmt::print("{}\n", table_of(plan).terminal());
-  fmt::print(
-      "In parentheses: a paper's schedule, only simulated here.\n"
-      "Loss: {}; unknown: no run or paper supports a figure.\n",
-      plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"
-                        : "laws fitted to your own runs where there are any");
+  print_recommendation(plan);
+  fmt::print("\n{}\n", all ? table_of(plan).terminal() : fastest_of(plan).terminal());
+  if (all) fmt::print("In parentheses: a paper's schedule, only simulated here.\n");
+  fmt::print("Loss: {}; unknown: no run or paper supports a figure.\n",
+             plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"
+                               : "laws fitted to your own runs where there are any");
+  if (!all) {
+    fmt::print(
+        "With --all: the {} methods and settings that were compared, and why others were not.\n",
+        plan.costs.size());
+    return;
+  }
   if (std::ranges::any_of(plan.costs, [](const auto& cost) { return !cost.too_small.empty(); })) {
     fmt::print("!: needs more memory than some member has.\n");
   }
@@ -247,18 +299,6 @@ void print_plan(const MethodPlan& plan) {
   for (const plan::LeftOut& one : plan.candidates.left_out) {
     print_line(fmt::format("Left out: {} ({})", one.method, one.reason));
   }
-  if (!plan.recommended) {
-    fmt::print(
-        "No method that can run fits into every member's memory with a loss that is known.\n");
-    return;
-  }
-  const config::Recipe& best = plan.candidates.all[plan.recommended->index].recipe;
-  if (plan.candidates.all[plan.recommended->index].hosts) {
-    print_line(fmt::format("With it, {} (docs/operations.md).", hosts::describe(store_of(best))));
-  }
-  const std::vector<std::string> lines = lines_of_recommendation(plan);
-  print_line("Recommended: " + lines.front());
-  for (size_t i = 1; i < lines.size(); ++i) print_line(lines[i], "  ");
 }
 
 void draw_plan(const MethodPlan& plan, const std::string& file) {
