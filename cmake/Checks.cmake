@@ -15,5 +15,9 @@ thinwire_check(layers unit 1 "${CMAKE_SOURCE_DIR}/tools/check_layers.py")
 thinwire_check(clang_tidy tidy ${half} "${CMAKE_SOURCE_DIR}/tools/run_tidy.py" --jobs ${half})
 # Each builds its preset and runs the tests that concern it.
 thinwire_check(libtorch torch ${all} ${CMAKE_COMMAND} --workflow --preset torch)
+# Making the systems in which it builds takes too long for every clone, so it is skipped without them.
+thinwire_check(packages package ${all} bash -c
+               "nice tools/package.sh --cached && nice tools/check_package.sh")
+set_tests_properties(packages PROPERTIES SKIP_RETURN_CODE 77)
 thinwire_check(asan_ubsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
 thinwire_check(tsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset tsan)

@@ -9,9 +9,11 @@ Usage: tools/check_package.sh
 
 Checks the packages in build/package: their sums, the newest glibc that the programs ask for, what
 they link to at run time, their size, that they start on the oldest processor that is supported
-(under qemu-x86_64, where it is installed), and that they train and serve in fresh Debian 11 and 12,
-as as a user that the system does not know, without a home and with a /tmp that runs no programs. The
-Debian package is installed and removed there, the wheel in a virtual environment of this machine,
+(under qemu-x86_64, where it is installed), and that they train and serve in fresh Debian 11, 12 and
+13, as a user that the system does not know, without a home and with a /tmp that runs no programs; in
+Debian 13 also with a read-only /usr, without /dev/shm, with 64 open files at most and a locale that
+is not there. The Debian package is installed and removed in Debian 12, the image of the Containerfile
+is made there without an engine, and the wheel is installed in a virtual environment of this machine,
 where it has Python.
 EOT
 }
@@ -68,8 +70,9 @@ check_old_processor() {
   say "trains on a Nehalem, emulated"
 }
 
+# try_in SUITE PACKAGE [hard]: hard: in a system that lacks more.
 try_in() {
-  local suite=$1 package=$2 root folder="$cache/try-$1"
+  local suite=$1 package=$2 hard=${3:-} root folder="$cache/try-$1"
   root=$(base_root "$suite" "$suite")
   rm -rf "$folder"
   mkdir -p "$folder"
@@ -77,10 +80,45 @@ try_in() {
   in_root "$root" "$package:/package:ro" "$PWD/tools/package:/tools:ro" "$folder:/trial" -- bash -euc '
     mount -t tmpfs -o noexec,mode=1777 tmp /tmp
     cd /trial
+    if [[ -n $1 ]]; then
+      mount --bind /usr /usr
+      mount -o remount,bind,ro /usr
+      rm -rf /dev/shm
+      ulimit -n 64
+      export LC_ALL=de_DE.UTF-8
+    fi
     exec env -u HOME setpriv --reuid 12345 --regid 12345 --clear-groups sh /tools/try.sh /package' \
+    try "$hard" \
     >"$folder.log" 2>&1 || { tail -30 "$folder.log" && die "the package fails in $suite; see $folder.log"; }
   tail -1 "$folder.log"
-  say "trains and serves in a minimal Debian $suite"
+  say "trains and serves in a minimal Debian $suite${hard:+ with a read-only /usr, no /dev/shm, 64 files, LC_ALL=de_DE}"
+}
+
+# What an engine would do with the Containerfile, of which this knows the instructions that are in it.
+try_container() {
+  local root="$cache/try-container" instruction rest folder user environment=()
+  rm -rf --one-file-system "$root"
+  cp -a --reflink=auto "$(base_root bookworm bookworm)" "$root"
+  while read -r instruction rest; do
+    case $instruction in
+      "" | "#" | FROM) ;;
+      ADD) tar -xf "build/package/${rest% *}" -C "$root${rest#* }" ;;
+      ENV) environment+=("$rest") ;;
+      RUN) in_root "$root" -- sh -c "$rest" ;;
+      WORKDIR) folder=$rest ;;
+      USER) user=$rest ;;
+      ENTRYPOINT) [[ $rest == '["thinwire"]' ]] || die "Containerfile: another entry point: $rest" ;;
+      *) die "Containerfile: $instruction is not tried here" ;;
+    esac
+  done <build/package/Containerfile
+  in_root "$root" -- env "${environment[@]}" sh -euc "
+    cd $folder
+    exec setpriv --reuid ${user%:*} --regid ${user#*:} --clear-groups sh -euc '
+      thinwire --version
+      thinwire recipe >here.toml'" >"$root.log" 2>&1 || { tail -30 "$root.log" && die "the image fails; see $root.log"; }
+  [[ -s $root$folder/here.toml ]] || die "the image writes nothing into $folder"
+  rm -rf --one-file-system "$root"
+  say "the image of the Containerfile runs as its user and writes into its folder"
 }
 
 try_debian_package() {
@@ -91,13 +129,18 @@ try_debian_package() {
     dpkg --install /packages/thinwire_*.deb
     thinwire --version
     [[ $(readlink -f /usr/bin/thinwire) -ef /usr/lib/thinwire/thinwire ]]
+    [[ -s /usr/share/man/man1/thinwire.1.gz ]]
+    mkdir -p /etc/thinwire /var/lib/thinwire/mine/run
+    touch /etc/thinwire/mine.toml /var/lib/thinwire/mine/run/kept
     /usr/lib/thinwire/nats-server --version
     dpkg --install /packages/thinwire_*.deb
     dpkg --purge thinwire
+    rm /etc/thinwire/mine.toml /var/lib/thinwire/mine/run/kept # which are still there
+    rm -r /etc/thinwire /var/lib/thinwire
     ! find / \( -path /proc -o -path /packages \) -prune -o -name "*thinwire*" -print | grep . >&2' >"$root.log" 2>&1 ||
     { tail -30 "$root.log" && die "the Debian package fails in $suite; see $root.log"; }
   rm -rf --one-file-system "$root"
-  say "the Debian package is installed, upgraded and purged in Debian $suite"
+  say "the Debian package is installed, upgraded and purged in Debian $suite, and runs stay"
 }
 
 try_wheel() {
@@ -133,7 +176,9 @@ main() {
   check_old_processor "$package"
   try_in bullseye "$package"
   try_in bookworm "$package"
+  try_in trixie "$package" hard
   try_debian_package bookworm
+  try_container
   try_wheel
 }
 

@@ -5,14 +5,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOT'
-Usage: tools/package.sh [--sign KEY]
+Usage: tools/package.sh [--sign KEY | --cached]
 
 Builds thinwire and nats-server so that they run on any x86-64 Linux with glibc 2.31 or newer, and
-packs them, with recipes, completion and licences, into build/package: those of the commit that is
-checked out, whatever has been changed since. Needs root, debootstrap and a Debian mirror; see
-docs/packages.md. What it downloads and compiles is kept in .cache/package.
+packs them, with recipes, completion, manual and licences, into build/package: those of the commit
+that is checked out, whatever has been changed since. Needs root, debootstrap and a Debian mirror;
+see docs/packages.md. What it downloads and compiles is kept in .cache/package.
 
   --sign KEY  signs SHA256SUMS with this SSH key (ssh-keygen -Y)
+  --cached    does nothing, with status 77, unless the systems in which it builds are there already
 EOT
 }
 
@@ -48,7 +49,7 @@ fill() {
   local folder=$1 source=$2 build=$3 objects=$4 nats=$5
   mkdir -p "$folder"/{bin,licenses}
   install -m 755 "$objects/out/thinwire" "$nats/opt/nats-server/nats-server" "$folder/bin/"
-  cp -r "$source"/{recipes,LICENSE,tools/package/README.md} "$objects/out/completion" "$folder/"
+  cp -r "$source"/{recipes,LICENSE,tools/package/README.md} "$objects"/out/{completion,man} "$folder/"
   cp -rL "$build/opt/licenses/." "$nats/opt/nats-server/licenses/." "$folder/licenses/"
   chmod -R u=rwX,go=rX "$folder"
 }
@@ -58,9 +59,11 @@ main() {
   case "${1:-}" in
     "") ;;
     --sign) key=${2:?"--sign needs a key"} ;;
+    --cached) only_cached=true ;;
     -h | --help) usage && return ;;
     *) usage >&2 && exit 2 ;;
   esac
+  ! $only_cached || [[ -d $cache/roots ]] || skip
   require_tools
   [[ -z $key ]] || { [[ -r $key ]] && command -v ssh-keygen >/dev/null; } ||
     die "--sign: there is no key '$key', or no ssh-keygen (Debian package openssh-client)"

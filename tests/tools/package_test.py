@@ -10,6 +10,22 @@ import zipfile
 from tool_case import TOOLS, ToolCase
 
 
+# Prints help as thinwire does, of two commands, one of which has a command of its own.
+PROGRAM = """#!/bin/sh
+case "$*" in
+  --version) echo "thinwire 0.1.0 (commit unknown)" ;;
+  --help) printf '%s\\n' 'Trains models' 'Usage: thinwire SUBCOMMAND' '' 'Options:' '  -h,--help    Print this' '' \\
+    'Train a model:' '  train        Trains' '' 'Plan and set up:' '  plan         Plans' '' 'Examples:' \\
+    '  thinwire train mine.toml    train' '' 'Exit status: 0 done' ;;
+  'train --help') printf '%s\\n' 'Trains, as' '.json says, it-self' 'Usage: thinwire train recipe' '' 'Options:' \\
+    '  --markdown Needs: --plot' '                              Print a table' '' 'Exit status: 0 done' ;;
+  'plan --help') printf '%s\\n' 'Plans' 'Usage: thinwire plan SUBCOMMAND' '' 'Subcommands:' '  loss       Predicts' ;;
+  'plan loss --help') printf '%s\\n' 'Predicts' 'Usage: thinwire plan loss' ;;
+  *) exit 2 ;;
+esac
+"""
+
+
 class Package(ToolCase):
     """What tools/package.sh makes of a folder with programs."""
 
@@ -20,7 +36,7 @@ class Package(ToolCase):
     def setUp(self):
         super().setUp()
         for name in ("bin/thinwire", "bin/nats-server", "recipes/tiny.toml", "completion/thinwire.bash",
-                     "licenses/zlib1g-dev", "LICENSE", "README.md"):
+                     "man/man1/thinwire.1", "licenses/zlib1g-dev", "LICENSE", "README.md"):
             self.write(f"package/{name}", f"this is {name}\n")
 
     def wheel(self):
@@ -47,6 +63,7 @@ class Package(ToolCase):
         self.assertEqual(rights["thinwire-0.1.0.data/scripts/thinwire"], 0o755)
         self.assertEqual(rights["thinwire-0.1.0.data/scripts/nats-server"], 0o755)
         self.assertEqual(rights["thinwire-0.1.0.data/data/share/thinwire/recipes/tiny.toml"], 0o644)
+        self.assertEqual(rights["thinwire-0.1.0.data/data/share/man/man1/thinwire.1"], 0o644)
         self.assertIn("thinwire-0.1.0.dist-info/licenses/zlib1g-dev", rights)
         self.assertIn("thinwire-0.1.0.dist-info/licenses/LICENSE", rights)
 
@@ -55,6 +72,19 @@ class Package(ToolCase):
         for file in (self.root / "package").rglob("*"):
             os.utime(file, (1, 1))
         self.assertEqual(self.wheel().read_bytes(), first)
+
+    def test_manual_has_each_command_of_the_help(self):
+        program = self.write("program", PROGRAM)
+        program.chmod(0o755)
+        page = self.run_packer("make_man.py", program).splitlines()
+        self.assertIn('.TH THINWIRE 1 "2023-11-14" "thinwire 0.1.0"', page)
+        self.assertEqual([line for line in page if line.startswith(".SH")], [
+            ".SH NAME", ".SH SYNOPSIS", ".SH DESCRIPTION", '.SH "THINWIRE TRAIN"', '.SH "THINWIRE PLAN"',
+            '.SH "THINWIRE PLAN LOSS"'])
+        self.assertIn(r"""\&.json says, it\-self""", page)
+        option = page.index(r".B \-\-markdown Needs: \-\-plot")
+        self.assertEqual(page[option - 1:option + 2], [".TP", r".B \-\-markdown Needs: \-\-plot", "Print a table"])
+        self.assertNotIn("Exit status: 0 done", "\n".join(page[page.index('.SH "THINWIRE TRAIN"'):]))
 
     def test_bill_of_materials_names_what_is_linked(self):
         linked = self.write("linked", "libstdc++-12-dev 12.2.0-14\nzlib1g-dev 1:1.2.13\n")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # compile.sh: in the root that make_build_root.sh makes, builds thinwire from /src in /build.
-# Leaves /build/out/{thinwire,completion}.
+# Leaves /build/out/{thinwire,completion,man}.
 set -euo pipefail
 export CCACHE_DIR=/ccache
 cmake -S /src -B /build -G Ninja --log-level=WARNING --toolchain /opt/toolchain.cmake \
@@ -8,8 +8,9 @@ cmake -S /src -B /build -G Ninja --log-level=WARNING --toolchain /opt/toolchain.
   -DTHINWIRE_TESTS=OFF -DTHINWIRE_PYTHON=/usr/bin/python3
 ninja -C /build -j "$(nproc)" thinwire
 rm -rf /build/out
-mkdir -p /build/out/completion
+mkdir -p /build/out/{completion,man/man1}
 strip -o /build/out/thinwire /build/bin/thinwire
 for shell in bash zsh fish; do
   /build/out/thinwire completion $shell >/build/out/completion/thinwire.$shell
 done
+python3 /src/tools/package/make_man.py /build/out/thinwire >/build/out/man/man1/thinwire.1

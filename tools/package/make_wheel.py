@@ -41,6 +41,7 @@ def contents(folder, version):
     for place, source in (
         (f"{data}/scripts", "bin"),
         (f"{data}/data/share/thinwire/recipes", "recipes"),
+        (f"{data}/data/share/man/man1", "man/man1"),
         (f"{info}/licenses", "licenses"),
     ):
         for file in sorted((folder / source).iterdir()):

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# pack.sh FOLDER VERSION: packs /stage/FOLDER into /out as archives, a Debian package and a wheel. Times
-# are those of SOURCE_DATE_EPOCH and all orders fixed, so that the same folder gives the same bytes.
+# pack.sh FOLDER VERSION: packs /stage/FOLDER into /out as archives, a Debian package and a wheel, and
+# copies the Containerfile that unpacks the archive there. Times are those of SOURCE_DATE_EPOCH and
+# all orders fixed, so that the same folder gives the same bytes.
 set -euo pipefail
 readonly folder=/stage/$1 name=$1 version=$2 tools=/src/tools/package
 
@@ -15,7 +16,7 @@ archives() {
 debian_package() {
   local root=/tmp/deb share=/tmp/deb/usr/share
   rm -rf "$root"
-  mkdir -p "$root"/{DEBIAN,usr/bin,usr/lib/systemd/system} "$share"/{doc,}/thinwire \
+  mkdir -p "$root"/{DEBIAN,usr/bin,usr/lib/systemd/system} "$share"/{doc,}/thinwire "$share/man/man1" \
     "$share"/{bash-completion/completions,zsh/vendor-completions,fish/vendor_completions.d}
   cp -r "$folder/bin" "$root/usr/lib/thinwire"
   ln -s ../lib/thinwire/thinwire "$root/usr/bin/thinwire"
@@ -23,6 +24,7 @@ debian_package() {
   cp "$folder/completion/thinwire.bash" "$share/bash-completion/completions/thinwire"
   cp "$folder/completion/thinwire.zsh" "$share/zsh/vendor-completions/_thinwire"
   cp "$folder/completion/thinwire.fish" "$share/fish/vendor_completions.d/"
+  gzip --no-name -9 <"$folder/man/man1/thinwire.1" >"$share/man/man1/thinwire.1.gz"
   cp -r "$folder/licenses" "$share/doc/thinwire/"
   cp "$folder/LICENSE" "$share/doc/thinwire/copyright"
   cp "$tools"/systemd/*.service "$root/usr/lib/systemd/system/"
@@ -48,5 +50,6 @@ CONTROL
 mkdir -p /out
 archives
 debian_package
+sed "s/NAME/$name/g" "$tools/Containerfile" >/out/Containerfile
 python3 "$tools/make_wheel.py" "$folder" "$version" /out
 python3 "$tools/make_sbom.py" "$name" "$version" /stage/linked >"/out/$name.spdx.json"

@@ -9,6 +9,14 @@ die() {
   exit 1
 }
 
+shopt -s inherit_errexit
+only_cached=false # no system is made
+
+skip() {
+  echo "skipped: the packages are built only where tools/package.sh has been run before (.cache/package)" >&2
+  exit 77
+}
+
 say() {
   printf '%s %s\n' "$(date +%T)" "$*"
 }
@@ -55,6 +63,7 @@ in_root() {
 base_root() {
   local root="$cache/roots/$1" new="$cache/roots/$1.new" log="$cache/$1.log"
   if [[ ! -d $root ]]; then
+    ! $only_cached || skip
     say "making a root with Debian $2 in $root" >&2
     rm -rf --one-file-system "$new"
     mkdir -p "$new"
@@ -75,6 +84,7 @@ build_root() {
   key=$(cat "$@" | sha256sum | cut -c1-12)
   root="$cache/roots/$name-$key"
   if [[ ! -d $root ]]; then
+    ! $only_cached || skip
     local base new="$root.new" log="$cache/$name.log"
     base=$(base_root "$suite" "$suite")
     say "making what the build needs in $root (log: $log)" >&2
