@@ -80,6 +80,11 @@ class FullDisk(HostsCase):
                             f"run.dir={disk.folder}", "--listen", "127.0.0.1:0")
         self.assert_refused(server, 2, "the run's store takes up to", f"but the disk of {disk.folder}/server has only")
 
+    def test_a_disk_that_cannot_hold_a_checkpoint_is_refused_before_training(self):
+        disk = self.small_disk("train", "256k")
+        run = self.start("train", "recipe.toml", *self.fields, *FIELDS, "model.hidden=64", f"run.dir={disk.folder}/run")
+        self.assert_refused(run, 2, "[run] dir must be on a disk with room for a checkpoint, which takes about")
+
     def test_a_mailbox_whose_disk_is_full_says_so_and_goes_on(self):
         disk = self.small_disk("mailbox", "64m")
         fields = (*FIELDS[:2], "train.steps=60", "sync.timeout_s=20")

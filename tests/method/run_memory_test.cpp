@@ -62,6 +62,18 @@ TEST(RunMemory, CountsTheSumsThatAreFormedAtOnce) {
       3);
 }
 
+// Weights and two moments of AdamW, which all workers share; DiLoCo's workers have their own,
+// beside the global weights and their momentum.
+TEST(RunMemory, ACheckpointHoldsWeightsAndState) {
+  const auto bytes = [](std::vector<std::string> fields) {
+    fields.insert(fields.end(), {"model.vocab=512", "train.workers=4"});
+    const config::Recipe recipe = load_recipe({}, fields);
+    return checkpoint_bytes(recipe) / weight_bytes(tensors_of(recipe), WeightFormat::kF32);
+  };
+  EXPECT_DOUBLE_EQ(bytes({"sync.method=allreduce"}), 3);
+  EXPECT_DOUBLE_EQ(bytes({"sync.method=diloco"}), 2 + 4 * 3);
+}
+
 TEST(RunMemory, NamesTheFieldThatAsksForMost) {
   const std::string wide = need({"model.hidden=1048576"}).advice;
   EXPECT_THAT(wide, testing::StartsWith("lower model.hidden = 1048576"));

@@ -18,12 +18,13 @@ std::vector<std::string> opening(std::vector<std::string> fields,
 }
 
 TEST(Opening, SaysWhatARunWillDo) {
-  EXPECT_THAT(opening({"train.workers=4", "train.steps=2000", "train.batch=64"}),
-              ElementsAre("mine: distro, 4 workers x 1 thread, fp32 on cpu, 1.90 M parameters",
-                          "  tokens: 8.19 k a step, 16.4 M in 2000 steps, 3.2 epochs of 5.12 M",
-                          testing::MatchesRegex("  memory: about .* needed, .* free"),
-                          "  checkpoints: every 5 min, at the end; 2 kept",
-                          "  data: data/mine, run: runs/mine"));
+  EXPECT_THAT(
+      opening({"train.workers=4", "train.steps=2000", "train.batch=64"}),
+      ElementsAre(
+          "mine: distro, 4 workers x 1 thread, fp32 on cpu, 1.90 M parameters",
+          "  tokens: 8.19 k a step, 16.4 M in 2000 steps, 3.2 epochs of 5.12 M",
+          testing::MatchesRegex("  memory: about .* needed, .* free; on disk .* a checkpoint"),
+          "  checkpoints: every 5 min, at the end; 2 kept", "  data: data/mine, run: runs/mine"));
 }
 
 TEST(Opening, CountsEpochsInRowsAndTokensWithoutPadding) {

@@ -16,6 +16,7 @@
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/units.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/prepare.h"
@@ -58,6 +59,21 @@ void take_model(config::Recipe& recipe, bool restart) {
 void require_memory(const config::Recipe& recipe, int64_t workers_here) {
   const std::string warning = check_memory(method::run_memory(recipe, workers_here));
   if (!warning.empty()) events::print_message(warning);
+}
+
+// Refuses a run whose disk has no room for a single checkpoint, before anything is trained in vain.
+void require_disk(const config::Recipe& recipe) {
+  fs::path folder = fs::absolute(recipe.run.dir);
+  while (!fs::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
+  std::error_code unknown;
+  const fs::space_info space = fs::space(folder, unknown);
+  const double need = method::checkpoint_bytes(recipe);
+  if (unknown || static_cast<double>(space.available) >= need) return;
+  throw UsageError(fmt::format(
+      "[run] dir must be on a disk with room for a checkpoint, which takes about {}, got {} with "
+      "{} "
+      "free; make room or choose a folder on another disk",
+      format_bytes(need), recipe.run.dir, format_bytes(static_cast<double>(space.available))));
 }
 
 void warn_of_names_and_ignored(const config::Recipe& recipe) {
@@ -297,6 +313,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (ranks == nullptr || ranks->leads()) open_folder(folder, recipe, options.restart);
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
+  if (folder) require_disk(recipe);
   if (folder) report_turn_end(recipe, *vocabulary, start.checkpoint);
   const train::Corpus corpus(recipe, *vocabulary);
   check_watch(recipe, corpus);

@@ -61,8 +61,9 @@ std::string what_is_kept(const config::CheckpointSection& checkpoint) {
 std::string what_is_needed(const config::Recipe& recipe, int64_t workers_here) {
   const double need = method::run_memory(recipe, workers_here).total();
   const double free = machine_memory().available;
-  return fmt::format("  memory: about {} needed{}", format_bytes(need),
-                     free > 0 ? fmt::format(", {} free", format_bytes(free)) : "");
+  return fmt::format("  memory: about {} needed{}; on disk {} a checkpoint", format_bytes(need),
+                     free > 0 ? fmt::format(", {} free", format_bytes(free)) : "",
+                     format_bytes(method::checkpoint_bytes(recipe)));
 }
 
 }  // namespace

@@ -95,8 +95,11 @@ double clipping_bytes(const config::Recipe& recipe);
 // "start" says how much more. What it takes to merge factors into that model is not counted. The
 // advice names the fields that need most. model.vocab must be set.
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
-
 // The parts of that need alone, which are quicker to compute.
 std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here);
+
+// About what a checkpoint of the run takes on disk: the trained weights, of each worker where they
+// train independently, and the state of the method and of all workers. model.vocab must be set.
+double checkpoint_bytes(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

@@ -170,6 +170,15 @@ std::string advice(const config::Recipe& recipe, int64_t workers_here) {
 
 }  // namespace
 
+double checkpoint_bytes(const config::Recipe& recipe) {
+  const std::vector<TensorSpec> tensors = tensors_of(recipe);
+  const Method& method = find_method(recipe.sync.method);
+  const StateBytes state = method.state(recipe, tensors);
+  const auto workers = static_cast<double>(recipe.train.workers);
+  const double weights = weight_bytes(tensors, trained_format(recipe));
+  return (method.local_updates ? workers : 1) * weights + state.consensus + workers * state.local;
+}
+
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here) {
   return {workers_here > 1 ? fmt::format("this run with {} workers", workers_here) : "this run",
           memory_parts(recipe, workers_here), advice(recipe, workers_here)};
