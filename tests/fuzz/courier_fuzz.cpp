@@ -1,12 +1,11 @@
 // libFuzzer target of what comes from other hosts beside the ledger (preset fuzz): join tokens,
-// statements about payloads, answers and notices of the server, chunks of blobs, and files of
-// mailboxes. The first byte says which.
+// keys, answers and notices of the server, chunks of blobs, and files of mailboxes. The first byte
+// says which.
 #include <memory>
 #include <string>
 
 #include "target.h"
 #include "thinwire/transport/courier/blob.h"
-#include "thinwire/transport/courier/payload_statement.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
@@ -16,12 +15,6 @@
 namespace {
 
 using namespace thinwire::transport;  // NOLINT(google-build-using-namespace)
-using thinwire::Bytes;
-
-const thinwire::Signer& signer() {
-  static const auto one = thinwire::make_signer({1, 2, 3});
-  return *one;
-}
 
 void take_token(std::string_view text) {
   const auto token = decode_join_token(text);
@@ -33,17 +26,6 @@ void take_key(std::string_view text) {
   if (key) require(encode_public_key(NKeyKind::kUser, *key) == text);
   const auto seed = decode_seed(NKeyKind::kUser, text);
   if (seed) require(encode_seed(NKeyKind::kUser, *seed) == text);
-}
-
-// What decodes was signed, and is encoded to the same bytes.
-void take_statement(std::span<const uint8_t> bytes) {
-  constexpr uint64_t kMost = 1 << 20;
-  const auto statement = decode_payload_statement(
-      bytes, [](int) { return signer().key(); }, kMost);
-  if (!statement) return;
-  require(statement->payload.bytes <= kMost);
-  const Bytes again = encode_payload_statement(*statement, signer());
-  require(std::ranges::equal(again, bytes));
 }
 
 // A list of names under its own hash, as anybody may make one, of whatever length it claims.
@@ -81,7 +63,7 @@ FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::span<const uint8_t> bytes(data + 1, size - 1);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  switch (data[0] % 7) {
+  switch (data[0] % 6) {
     case 0:
       take_token(text);
       break;
@@ -89,16 +71,13 @@ FUZZ_TARGET(courier)(const uint8_t* data, size_t size) {
       take_key(text);
       break;
     case 2:
-      take_statement(bytes);
-      break;
-    case 3:
       (void)parse_store_answer(bytes);
       (void)parse_answer(bytes);
       break;
-    case 4:
+    case 3:
       take_names(bytes);
       break;
-    case 5:
+    case 4:
       take_file(text);
       break;
     default:

@@ -3,7 +3,6 @@
 
 #include "target.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/transport/courier/payload_statement.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/join_token.h"
@@ -22,24 +21,22 @@ std::vector<Bytes> valid_inputs() {
   const Seed seed = {1, 2, 3};
   const auto signer = make_signer(seed);
   const std::string authority = make_authority({0, 4'000'000'000}).certificate;
-  const Bytes statement = encode_payload_statement({{1, 2, 3, 4}, 5, {{}, 900}}, *signer);
   const std::string names(96, 'n');
   const Bytes sealed = seal(as_bytes("content"));
   return {text(0, encode_join_token({"host:1", "run", authority, seed})),
           text(1, encode_public_key(NKeyKind::kUser, signer->key())),
           text(1, encode_seed(NKeyKind::kUser, seed)),
-          text(2, {reinterpret_cast<const char*>(statement.data()), statement.size()}),
-          text(3, R"({"stream":"r-blobs","seq":1})"),
-          text(3, R"({"error":{"code":400,"err_code":10071,"description":"wrong"}})"),
-          text(4, std::string("\0\0\x08\0", 4) + names),
-          text(4, std::string(4, '\0')),
+          text(2, R"({"stream":"r-blobs","seq":1})"),
+          text(2, R"({"error":{"code":400,"err_code":10071,"description":"wrong"}})"),
+          text(3, std::string("\0\0\x08\0", 4) + names),
+          text(3, std::string(4, '\0')),
           text(0, encode_join_token({"", "run", "", seed})),
-          text(5, print_numbered({17, "topic"})),
-          text(5, record_name(3)),
-          text(5, {reinterpret_cast<const char*>(sealed.data()), sealed.size()}),
-          text(6, "run.say.author.topic"),
-          text(6, "run.ledger.17"),
-          text(6, R"({"client":{"nkey":"U"}})")};
+          text(4, print_numbered({17, "topic"})),
+          text(4, record_name(3)),
+          text(4, {reinterpret_cast<const char*>(sealed.data()), sealed.size()}),
+          text(5, "run.say.author.topic"),
+          text(5, "run.ledger.17"),
+          text(5, R"({"client":{"nkey":"U"}})")};
 }
 
 TEST(CourierFuzz, TargetSurvivesDamagedInputAndNoise) {

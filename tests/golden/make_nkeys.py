@@ -1,13 +1,10 @@
-"""nkeys.json: NKeys, and a payload statement, for tests/transport/nkey_test.cpp and
-payload_statement_test.cpp; to be met exactly.
+"""nkeys.json: NKeys, for tests/transport/nkey_test.cpp; to be met exactly.
 
 Definitions: Ed25519, RFC 8032, in the affine arithmetic of its section 5.1; an NKey is
-base32(prefix, key, CRC-16/XMODEM little-endian) as of github.com/nats-io/nkeys; the statement's
-fields are docs/formats.md, "Payload statements".
+base32(prefix, key, CRC-16/XMODEM little-endian) as of github.com/nats-io/nkeys.
 
-Keys: "users", a list of {"seed": hex, "public": hex, "seed_text", "public_text"};
-"statement": {"seed": hex, "bytes": hex, and the fields}.
-Asserted: RFC 8032's first test vector, and the pair of keys in the documentation of nats-server.
+Keys: "users", a list of {"seed": hex, "public": hex, "seed_text", "public_text"}.
+Asserted: the key of RFC 8032's first test vector, and the pair of keys in the documentation of nats-server.
 """
 
 import base64
@@ -18,7 +15,6 @@ import struct
 from pathlib import Path
 
 P = 2**255 - 19
-L = 2**252 + 27742317777372353535851937790883648493
 D = -121665 * pow(121666, P - 2, P) % P
 
 
@@ -57,26 +53,10 @@ def pack(point):
     return (y | (x & 1) << 255).to_bytes(32, "little")
 
 
-def number(data):
-    return int.from_bytes(hashlib.sha512(data).digest(), "little")
-
-
-def expand(seed):
+def public(seed):
     h = hashlib.sha512(seed).digest()
     a = int.from_bytes(h[:32], "little") & (2**254 - 8) | 2**254
-    return a, h[32:]
-
-
-def public(seed):
-    return pack(times(expand(seed)[0], B))
-
-
-def sign(seed, message):
-    a, prefix = expand(seed)
-    r = number(prefix + message) % L
-    big_r = pack(times(r, B))
-    s = (r + number(big_r + public(seed) + message) * a) % L
-    return big_r + s.to_bytes(32, "little")
+    return pack(times(a, B))
 
 
 def nkey(prefix, key):
@@ -95,19 +75,9 @@ def user(seed):
     }
 
 
-def statement():
-    seed = hashlib.sha256(b"member 3").digest()
-    payload = hashlib.sha256(b"payload").digest()
-    fields = {"run": 2**63 + 5, "epoch": 7, "member": 3, "round": 1000, "fragment": 2, "length": 900}
-    body = b"TWST" + struct.pack("<HHQIIQIQ", 1, 0, *fields.values()) + payload
-    return {"seed": seed.hex(), "bytes": (body + sign(seed, body)).hex(), "payload": payload.hex(),
-            **fields}
-
-
 def check():
     seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
     assert public(seed).hex() == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-    assert sign(seed, b"").hex().startswith("e5564300c360ac729086e2cc806e828a84877f1eb8e5d974d873e0652249")
     text = "SUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY"
     documented = base64.b32decode(text + "=" * (-len(text) % 8))[2:34]
     assert user(documented)["seed_text"] == text
@@ -118,6 +88,6 @@ def check():
 if __name__ == "__main__":
     documented = check()
     seeds = [documented] + [hashlib.sha256(b"user %d" % i).digest() for i in range(4)]
-    result = {"users": [user(seed) for seed in seeds], "statement": statement()}
+    result = {"users": [user(seed) for seed in seeds]}
     path = Path(__file__).with_name("nkeys.json")
     path.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

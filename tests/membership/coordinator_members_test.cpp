@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "coordinator_case.h"
@@ -141,8 +142,10 @@ TEST_F(Members, OffersThatDoNotFitAreRefused) {
   EXPECT_THAT(refused({0, 5, 0, 0, {}, 10, 0}), HasSubstr("round 5 is not open"));
   EXPECT_THAT(refused({0, 0, 3, 0, {}, 10, 0}), HasSubstr("is of epoch 0, not 3"));
   EXPECT_THAT(refused({0, 0, 0, 4, {}, 10, 0}), HasSubstr("no such fragment"));
-  EXPECT_THAT(refused({0, 0, 0, 0, {}, 1001, 0}),
-              HasSubstr("it has 1001 bytes, and may have 1000"));
+  for (const uint64_t bytes : {uint64_t{1001}, uint64_t{1} << 63, ~uint64_t{0}}) {
+    EXPECT_THAT(refused({0, 0, 0, 0, {}, bytes, 0}),
+                HasSubstr(fmt::format("it has {} bytes, and may have 1000", bytes)));
+  }
   offer(0, 0);
   EXPECT_THAT(refused({0, 0, 0, 0, hash_of(9), 10, 0}), HasSubstr("another one"));
 }

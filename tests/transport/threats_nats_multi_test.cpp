@@ -18,7 +18,7 @@
 
 #include "nats_run.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/courier/payload_statement.h"
+#include "thinwire/membership/message_codec.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 
@@ -264,7 +264,11 @@ TEST(Threats, AStatementInAnothersNameIsNotSignedByIt) {
 
   const auto own = make_signer(run.options("member").target.identity);
   const PublicKey heres = make_signer(run.options("here").target.identity)->key();
-  const Bytes forged = encode_payload_statement({{1, 0, 2, 0}, /*member=*/0, {{}, 900}}, *own);
+  Bytes forged = membership::encode_statement({1, own->key(), 1, membership::LeaveNotice{0}}, *own);
+  ASSERT_TRUE(membership::decode_statement(forged, 1, verify)) << "as its own it is believed";
+  const auto author = std::ranges::search(forged, own->key().bytes);
+  ASSERT_FALSE(author.empty());
+  std::ranges::copy(heres.bytes, author.begin());
   const auto member = run.connect("member");
   ASSERT_TRUE(put(run, *member, forged));
   Intruder intruder(run, "member");
@@ -273,8 +277,7 @@ TEST(Threats, AStatementInAnothersNameIsNotSignedByIt) {
                                            subjects.statement("here", "offers"), {}, {}));
   ASSERT_TRUE(run.wait(offers, 1));
   EXPECT_EQ(offers.all().front(), forged) << "the server has carried it";
-  EXPECT_FALSE(decode_payload_statement(
-      offers.all().front(), [&](int) { return heres; }, 1000));
+  EXPECT_FALSE(membership::decode_statement(offers.all().front(), 1, verify));
 }
 
 // The same way, a member may announce a record that is none, with headers as the server writes
