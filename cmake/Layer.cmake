@@ -1,8 +1,14 @@
-# thinwire_layer(<folder> [COMPUTES] [FREQUENT] [DEPENDS <folder>...] [LINK <library>...]
-#                [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
+# Folders whose subfolders each hold all of one thing, and the ends of the names of the files in them
+# that belong to another layer than the others.
+set(THINWIRE_ROOMS methods)
+set(THINWIRE_ENDINGS spec plan)
+
+# thinwire_layer(<folder> [COMPUTES] [FREQUENT] [ROOM <folder>] [ENDING <word>] [DEPENDS <folder>...]
+#                [LINK <library>...] [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
 #
 # Declares the static library thinwire_<folder> from the .cpp files of thinwire/<folder> and of its
-# subfolders. With LibTorch on, *_torch.cpp are used and *_stub.cpp left out; with LibTorch off, the
+# subfolders, from those called *_<word>.cpp of all rooms, and from those of its own room that have
+# none of the endings. With LibTorch on, *_torch.cpp are used and *_stub.cpp left out; with LibTorch off, the
 # other way round. A folder without sources gives a header-only target; one that does not exist is
 # skipped, and so is a dependency on it. main.cpp belongs to no library. With CUDA on, *.cu are used
 # and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen by whether MPI is available,
@@ -12,12 +18,27 @@
 # sanitizers too, because nearly every test runs through it. PRECOMPILE: headers compiled once for
 # this layer; those of the first layer are for all that list none.
 function(thinwire_layer folder)
-  cmake_parse_arguments(arg "COMPUTES;FREQUENT" "" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES;FREQUENT" "ROOM;ENDING" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE"
+                        ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
        "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cpp")
   if(NOT IS_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}/${folder}")
     return()
+  endif()
+  if(arg_ROOM)
+    file(GLOB own CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${arg_ROOM}/*/*.cpp")
+    foreach(ending IN LISTS THINWIRE_ENDINGS)
+      list(FILTER own EXCLUDE REGEX "_${ending}\\.cpp$")
+    endforeach()
+    list(APPEND sources ${own})
+  endif()
+  if(arg_ENDING)
+    foreach(room IN LISTS THINWIRE_ROOMS)
+      file(GLOB own CONFIGURE_DEPENDS
+           "${CMAKE_CURRENT_SOURCE_DIR}/${room}/*/*_${arg_ENDING}.cpp")
+      list(APPEND sources ${own})
+    endforeach()
   endif()
 
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")

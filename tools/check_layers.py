@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Checks that includes between the folders of thinwire/ point one way only.
 
-The table below is the architecture. It is compared with every #include in thinwire/, in both ways,
+The table below is the architecture. A folder is a layer, but in the folders of ROOMS the end of a
+file's name says in which layer it is. It is compared with every #include in thinwire/, in both ways,
 and with the DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files
 of the folders tensor and model only.
 
@@ -51,6 +52,10 @@ MAY_INCLUDE = {
     "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec page data"
     " method transport links schedule tensor events config base",
 }
+# Folders whose subfolders each hold all of one thing, in several layers.
+ROOMS = {
+    "methods": {"_spec": "method", ".inc": "method", "_plan": "plan", "": "sync"},
+}
 TORCH_FOLDERS = ("tensor", "model")
 # The only file that may call a library's parser.
 PARSERS = {
@@ -63,10 +68,20 @@ TORCH_HEADER = re.compile(r"^(torch|ATen|c10)/")
 NAMESPACE = re.compile(r"^namespace (?:([\w:]+) )?\{$")
 TYPE = re.compile(r"^(?:struct|class|union|enum class|enum) (\w+)(?: final)?(?: [:{].*)?$")
 LAYER = re.compile(r"^thinwire_layer\((\w+)([^)]*)\)", re.MULTILINE)
+PART = re.compile(r"\b(ROOM|ENDING) (\w+)")
+
+
+def layer_of(path):
+    """The layer of a file, from its path below thinwire/."""
+    ends = ROOMS.get(path.parts[0])
+    if ends is None:
+        return path.parts[0]
+    name = path.name if path.suffix == ".inc" else path.stem
+    return next(layer for end, layer in ends.items() if name.endswith(end))
 
 
 def include_problem(path, folder, quote, header):
-    """What is wrong with one #include of a file in thinwire/<folder>, or None."""
+    """What is wrong with one #include of a file in the layer `folder`, or None."""
     if TORCH_HEADER.match(header):
         if folder in TORCH_FOLDERS and path.name.endswith("_torch.cpp"):
             return None
@@ -77,7 +92,7 @@ def include_problem(path, folder, quote, header):
         return None
     if quote == "<":
         return f"<{header}> is ours and takes quotes"
-    other = header.split("/")[1]
+    other = layer_of(Path(header).relative_to("thinwire"))
     if other != folder and other not in MAY_INCLUDE[folder].split():
         return f"{folder} may not include {other} ({header})"
     return None
@@ -90,7 +105,7 @@ def check_includes(root):
     unused = {arrow for arrow in arrows if arrow[0] != "cli" and arrow[1] != "base"}
     for path in cpp_files(root, ["thinwire"]):
         relative = path.relative_to(root)
-        folder = relative.parts[1]
+        folder = layer_of(relative.relative_to("thinwire"))
         if folder not in MAY_INCLUDE:
             problems.append(f"{relative}: folder {folder} is not in the table of check_layers.py")
             continue
@@ -102,8 +117,8 @@ def check_includes(root):
             for parser, call in PARSERS.items():
                 if call.search(line) and relative.as_posix() != parser:
                     problems.append(f"{relative}:{number}: only {parser} parses with this library")
-            if match:
-                unused.discard((folder, match[2].split("/")[1] if "/" in match[2] else ""))
+            if match and match[2].startswith("thinwire/"):
+                unused.discard((folder, layer_of(Path(match[2]).relative_to("thinwire"))))
     for folder, other in sorted(unused):
         problems.append(f"check_layers.py: nothing in {folder} includes {other}")
     return problems
@@ -137,13 +152,28 @@ def check_types(root):
     return problems
 
 
+def parts_of_rooms():
+    """What the layers of CMakeLists.txt have of the rooms: (layer, ROOM or ENDING, name)."""
+    parts = set()
+    for room, ends in ROOMS.items():
+        for end, layer in ends.items():
+            if end != ".inc":
+                parts.add((layer, "ENDING", end[1:]) if end else (layer, "ROOM", room))
+    return parts
+
+
 def check_cmake(root):
     """Compares the DEPENDS lists of thinwire/CMakeLists.txt with the table."""
     declared = {}
+    parts = set()
     for folder, rest in LAYER.findall((root / "thinwire/CMakeLists.txt").read_text()):
-        words = re.split(r"\b(?:LINK|LINK_PRIVATE|PRECOMPILE)\b", rest)[0].split()
-        declared[folder] = set(words) - {"COMPUTES", "FREQUENT", "DEPENDS"}
+        words = re.split(r"\b(?:LINK|LINK_PRIVATE|PRECOMPILE)\b", rest)[0]
+        for kind, name in PART.findall(words):
+            parts.add((folder, kind, name))
+        declared[folder] = set(PART.sub("", words).split()) - {"COMPUTES", "FREQUENT", "DEPENDS"}
     problems = []
+    for folder, kind, name in sorted(parts ^ parts_of_rooms()):
+        problems.append(f"{kind} {name} of {folder} is not in both check_layers.py and CMakeLists.txt")
     for folder in sorted(declared.keys() | MAY_INCLUDE.keys()):
         if folder not in declared or folder not in MAY_INCLUDE:
             problems.append(f"layer {folder} is not in both check_layers.py and CMakeLists.txt")

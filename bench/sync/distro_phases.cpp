@@ -6,11 +6,11 @@
 #include <numeric>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/codec/distro_tiles.h"
 #include "thinwire/codec/slot_means.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/top_k.h"
 #include "thinwire/method/tiles.h"
+#include "thinwire/methods/distro/distro_tiles.h"
 #include "thinwire/tensor/dct/dct.h"
 
 namespace thinwire::sync {

@@ -14,8 +14,8 @@
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/sync/distro_applier.h"
-#include "thinwire/sync/distro_encoder.h"
+#include "thinwire/methods/distro/distro_applier.h"
+#include "thinwire/methods/distro/distro_encoder.h"
 
 namespace thinwire::sync {
 namespace {

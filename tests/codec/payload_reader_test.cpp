@@ -10,8 +10,8 @@
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/value_sketch.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/tiles.h"
+#include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::codec {

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "target.h"
-#include "thinwire/method/allreduce.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/distro.h"
-#include "thinwire/method/sparseloco.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
+#include "thinwire/methods/diloco/diloco_spec.h"
+#include "thinwire/methods/distro/distro_spec.h"
+#include "thinwire/methods/sparseloco/sparseloco_spec.h"
 #include "thinwire/sync/algorithm.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/signsgd.h"
-#include "thinwire/sync/signsgd.h"
+#include "thinwire/methods/signsgd/signsgd.h"
+#include "thinwire/methods/signsgd/signsgd_spec.h"
 
 namespace thinwire::launch {
 namespace {

@@ -12,11 +12,11 @@
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/tiles.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::launch {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/method/allreduce.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
@@ -7,6 +5,7 @@
 #include "tests/paths.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
 
 namespace thinwire::method {
 namespace {

@@ -1,6 +1,4 @@
 // Facts of local SGD, DiLoCo and related methods.
-#include "thinwire/method/diloco.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,8 +6,9 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/sparseloco.h"
 #include "thinwire/method/within.h"
+#include "thinwire/methods/diloco/diloco_spec.h"
+#include "thinwire/methods/sparseloco/sparseloco_spec.h"
 
 namespace thinwire::method {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/method/distro.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::method {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "thinwire/method/allreduce.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
+#include "thinwire/methods/diloco/diloco_spec.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::method {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/plan/coverage.h"
+#include "thinwire/methods/distro/coverage_plan.h"
 
 namespace thinwire::plan {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/plan/coverage.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "tests/paths.h"
+#include "thinwire/methods/distro/coverage_plan.h"
 
 namespace thinwire::plan {
 namespace {

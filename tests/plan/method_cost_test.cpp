@@ -14,7 +14,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/method/sparseloco.h"
+#include "thinwire/methods/sparseloco/sparseloco_spec.h"
 
 namespace thinwire::plan {
 namespace {

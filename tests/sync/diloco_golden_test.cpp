@@ -9,9 +9,9 @@
 #include "tests/paths.h"
 #include "tests/sync/hashed_run.h"
 #include "thinwire/base/json.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/sparseloco.h"
-#include "thinwire/sync/diloco_outer_step.h"
+#include "thinwire/methods/diloco/diloco_outer_step.h"
+#include "thinwire/methods/diloco/diloco_spec.h"
+#include "thinwire/methods/sparseloco/sparseloco_spec.h"
 #include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::sync {

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/codec/tile_work_sides.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/sync/distro_applier.h"
-#include "thinwire/sync/distro_encoder.h"
+#include "thinwire/methods/distro/distro_applier.h"
+#include "thinwire/methods/distro/distro_encoder.h"
+#include "thinwire/methods/distro/tile_work_sides.h"
 
 namespace thinwire::sync {
 

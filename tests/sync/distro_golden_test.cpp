@@ -12,8 +12,8 @@
 #include "thinwire/base/json.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
-#include "thinwire/method/distro.h"
-#include "thinwire/sync/distro_encoder.h"
+#include "thinwire/methods/distro/distro_encoder.h"
+#include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/tensor/dct/dct_reference.h"
 #include "thinwire/tensor/files/safetensors.h"
 

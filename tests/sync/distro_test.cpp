@@ -1,5 +1,3 @@
-#include "thinwire/method/distro.h"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,6 +11,7 @@
 #include "tests/sync/hashed_run.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {

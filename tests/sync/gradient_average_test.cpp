@@ -1,5 +1,5 @@
 // Sums that begin during the backward pass have the bits of one that begins after it.
-#include "thinwire/sync/gradient_average.h"
+#include "thinwire/methods/allreduce/gradient_average.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,5 +1,5 @@
 // Updates during the backward pass, against those at its end.
-#include "thinwire/sync/streamed_updates.h"
+#include "thinwire/methods/allreduce/streamed_updates.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

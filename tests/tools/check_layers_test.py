@@ -55,6 +55,16 @@ class CheckLayers(ToolCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("folder stray is not in the table", done.stderr)
 
+    def test_the_end_of_a_name_says_in_which_layer_a_file_of_a_room_is(self):
+        tensors = '#include "thinwire/tensor/a.h"\n'
+        self.assert_accepted("thinwire/methods/thin/thin.cpp", tensors)
+        self.assert_accepted("thinwire/methods/thin/thin_spec.cpp", '#include "thinwire/config/a.h"\n')
+        self.assert_refused("thinwire/methods/thin/thin_spec.h", tensors, "method may not include tensor")
+        self.assert_refused("thinwire/methods/thin/thin_plan.cpp",
+                            '#include "thinwire/methods/thin/thin.h"\n', "plan may not include sync")
+        self.assert_refused("thinwire/codec/a.h", '#include "thinwire/methods/thin/thin.h"\n',
+                            "codec may not include sync")
+
     def test_accepts_parsers_of_json_and_toml_in_their_files_only(self):
         self.assert_accepted("thinwire/base/json.cpp", "Json::parse(text);\n")
         self.assert_refused("thinwire/data/a.cpp", "auto a = nlohmann::json::parse(text);\n",
@@ -95,6 +105,7 @@ class CheckLayers(ToolCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("DEPENDS of base in CMakeLists.txt differs", done.stderr)
         self.assertIn("layer cli is not in both", done.stderr)
+        self.assertIn("ROOM methods of sync is not in both", done.stderr)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
 
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/low_rank.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/optimizers/sections.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
 
 namespace thinwire::method {
 namespace {

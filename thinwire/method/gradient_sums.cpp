@@ -6,13 +6,13 @@
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::method {
 namespace {

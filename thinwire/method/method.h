@@ -1,6 +1,7 @@
 // Pure facts of a synchronisation method: its recipe fields, the state it keeps, and how many bytes
 // it sends for given shapes. Trainer, coordinator and planner read the same facts, so that a
-// prediction cannot disagree with the run. The code that moves the bytes is in sync/.
+// prediction cannot disagree with the run. The code that moves the bytes is in
+// sync/algorithm.h.
 #pragma once
 
 #include <memory>
@@ -114,5 +115,10 @@ double ring_bytes(int64_t parameters, int members);
 
 // Elements of an arena that holds these tensors, alignment padding included (base/block_sizes.h).
 int64_t arena_elements(std::span<const TensorSpec> tensors);
+
+// The methods of each folder of thinwire/methods.
+#define THINWIRE_METHOD(Name) extern const std::span<const Method> k##Name##Methods;
+#include "thinwire/methods/methods.inc"
+#undef THINWIRE_METHOD
 
 }  // namespace thinwire::method

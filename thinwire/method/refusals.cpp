@@ -11,13 +11,13 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
 
 namespace thinwire::method {
 namespace {

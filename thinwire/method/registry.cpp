@@ -10,13 +10,9 @@
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/adapters/relora.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
-#include "thinwire/method/diloco.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/sparseloco.h"
 
 namespace thinwire::method {
 namespace {
@@ -24,10 +20,9 @@ namespace {
 std::vector<const Method*> list_methods() {
   std::vector<const Method*> methods;
   const auto add = [&](const Method& method) { methods.push_back(&method); };
-  add(kAllReduce);
-  add(kDistro);
-  std::ranges::for_each(diloco_presets(), add);
-  add(kSparseLoco);
+#define THINWIRE_METHOD(Name) std::ranges::for_each(k##Name##Methods, add);
+#include "thinwire/methods/methods.inc"
+#undef THINWIRE_METHOD
   return methods;
 }
 

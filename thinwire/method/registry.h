@@ -1,5 +1,5 @@
-// The table of synchronisation methods. A new method adds a line in registry.cpp; one outside this
-// tree calls add_method, and sync::add_algorithm for its record.
+// The table of synchronisation methods. A new method adds a line in methods/methods.inc; one
+// outside this tree calls add_method, and sync::add_algorithm for its record.
 #pragma once
 
 #include <filesystem>

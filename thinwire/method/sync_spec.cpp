@@ -3,11 +3,11 @@
 #include <string>
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/allreduce.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/methods/allreduce/allreduce_spec.h"
 
 namespace thinwire::method {
 namespace {

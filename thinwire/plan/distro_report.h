@@ -10,7 +10,7 @@
 
 #include "thinwire/links/links.h"
 #include "thinwire/method/architectures/model_spec.h"
-#include "thinwire/method/distro.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::plan {
 

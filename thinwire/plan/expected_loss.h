@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/method/diloco.h"
+#include "thinwire/methods/diloco/diloco_spec.h"
+#include "thinwire/methods/distro/coverage_plan.h"
 #include "thinwire/plan/candidates.h"
-#include "thinwire/plan/coverage.h"
 #include "thinwire/plan/laws.h"
 
 namespace thinwire::plan {
@@ -33,6 +33,30 @@ struct LossModel {
   double parameters = 0;
   double non_embedding = 0;
 };
+
+// What the loss of a method is asked for.
+struct LossTerms {
+  const Candidate& candidate;
+  int64_t sync_every;  // training steps in a round
+  const LossModel& model;
+  std::span<const MethodLaw> own;
+};
+
+// The loss that is expected of an algorithm's methods, but for what late updates cost.
+struct AlgorithmLoss {
+  std::string_view algorithm;  // method::Method::algorithm
+  ExpectedLoss (*loss)(const LossTerms& terms);
+};
+
+// That of each folder of thinwire/methods.
+#define THINWIRE_METHOD(Name) extern const AlgorithmLoss k##Name##Loss;
+#include "thinwire/methods/methods.inc"
+#undef THINWIRE_METHOD
+
+// What several of them rest on.
+ExpectedLoss unknown_loss(std::string why);
+ExpectedLoss all_reduce_loss(const LossTerms& terms);
+ExpectedLoss local_sgd_loss(const LossTerms& terms);
 
 // For a candidate that synchronises every `sync_every` steps.
 ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const LossModel& model,

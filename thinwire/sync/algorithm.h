@@ -1,6 +1,7 @@
 // Everything that runs need of an algorithm beyond its spec (method/method.h): how a worker moves
 // its bytes, how a coordinator reads what members offer, and how an auditor compares it with
-// gradients. Each algorithm has one record, defined beside its strategy and listed in registry.cpp.
+// gradients. Each algorithm has one record, defined beside its strategy in its
+// folder of thinwire/methods and listed in methods/methods.inc.
 // A part that is missing is a UsageError in the command that needs it, never an absent check.
 #pragma once
 

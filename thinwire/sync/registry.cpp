@@ -13,10 +13,9 @@ namespace {
 
 std::vector<const Algorithm*>& table() {
   static std::vector<const Algorithm*> algorithms = {
-      &kAllReduce,
-      &kDistro,
-      &kDiloco,
-      &kSparseLoco,
+#define THINWIRE_METHOD(Name) &k##Name,
+#include "thinwire/methods/methods.inc"
+#undef THINWIRE_METHOD
   };
   return algorithms;
 }
@@ -25,8 +24,7 @@ const Algorithm& find(std::string_view name) {
   for (const Algorithm* const algorithm : table()) {
     if (algorithm->name == name) return *algorithm;
   }
-  throw Error(
-      fmt::format("the algorithm '{}' has a spec but no record in sync/registry.cpp", name));
+  throw Error(fmt::format("the algorithm '{}' has a spec but no record", name));
 }
 
 [[noreturn]] void refuse(const method::AlgorithmSpec& algorithm, std::string_view command,

@@ -21,8 +21,8 @@
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/llama.h"
+#include "thinwire/methods/distro/distro_encoder.h"
 #include "thinwire/report/table.h"
-#include "thinwire/sync/distro_encoder.h"
 
 namespace thinwire::cli {
 namespace {

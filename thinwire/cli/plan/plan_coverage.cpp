@@ -16,11 +16,11 @@
 #include "thinwire/config/values.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/plan/coverage.h"
+#include "thinwire/methods/distro/coverage_plan.h"
+#include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {

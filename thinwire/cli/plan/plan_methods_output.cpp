@@ -12,7 +12,7 @@
 #include "thinwire/config/check.h"
 #include "thinwire/events/plot.h"
 #include "thinwire/hosts/store_need.h"
-#include "thinwire/plan/coverage.h"
+#include "thinwire/methods/distro/coverage_plan.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::cli {

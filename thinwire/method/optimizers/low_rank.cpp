@@ -12,8 +12,8 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/model_spec.h"
-#include "thinwire/method/distro.h"
 #include "thinwire/method/method.h"
+#include "thinwire/methods/distro/distro_spec.h"
 
 namespace thinwire::method {
 namespace {
