@@ -1,7 +1,7 @@
 # Folders whose subfolders each hold all of one thing, and the ends of the names of the files in them
 # that belong to another layer than the others.
-set(THINWIRE_ROOMS methods)
-set(THINWIRE_ENDINGS spec plan)
+set(THINWIRE_ROOMS methods optimizers architectures)
+set(THINWIRE_ENDINGS spec plan hf)
 
 # thinwire_layer(<folder> [COMPUTES] [FREQUENT] [ROOM <folder>] [ENDING <word>] [DEPENDS <folder>...]
 #                [LINK <library>...] [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])

@@ -55,6 +55,8 @@ MAY_INCLUDE = {
 # Folders whose subfolders each hold all of one thing, in several layers.
 ROOMS = {
     "methods": {"_spec": "method", ".inc": "method", "_plan": "plan", "": "sync"},
+    "optimizers": {"_spec": "method", ".inc": "method", "": "optim"},
+    "architectures": {"_spec": "method", ".inc": "method", "_hf": "convert", "": "model"},
 }
 TORCH_FOLDERS = ("tensor", "model")
 # The only file that may call a library's parser.

@@ -2,8 +2,9 @@
 """Counts what tells whether thinwire/ is cut too finely or too coarsely.
 
 Prints the lines and files, the median file, headers, headers that only one file besides their own
-source includes (tests and benchmarks count), files below 30 and above 500 lines. `--list` names
-those files.
+source includes (tests and benchmarks count), files below 30 and above 500 lines; and, of each method,
+optimizer and architecture, the files outside its folder that include one of its headers. `--list`
+names those files.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from sources import ROOT
 
 INCLUDE = re.compile(r'^#include "(thinwire/[^"]+)"', re.MULTILINE)
 SHORT, LONG = 30, 500
+ROOMS = ("methods", "optimizers", "architectures")
 
 
 def files(*folders):
@@ -29,6 +31,13 @@ def includers():
             if path.with_suffix(".h") != ROOT / header:
                 found[header].append(path)
     return found
+
+
+def users_of(folder, found):
+    """The files outside of a folder that include a header of it."""
+    own = f"{folder.relative_to(ROOT)}/"
+    paths = {path for header, users in found.items() if header.startswith(own) for path in users}
+    return sorted(str(path.relative_to(ROOT)) for path in paths if folder not in path.parents)
 
 
 def main():
@@ -50,6 +59,11 @@ def main():
         for name in names if arguments.list else []:
             users = [str(user.relative_to(ROOT)) for user in found[name]]
             print(f"  {name} ({lines[name]})" + (f" <- {users[0]}" if len(users) == 1 else ""))
+    for folder in [path for room in ROOMS for path in sorted((ROOT / "thinwire" / room).glob("*/"))]:
+        names = [name for name in users_of(folder, found) if name.startswith("thinwire/")]
+        print(f"files of thinwire/ that include {folder.parent.name}/{folder.name}: {len(names)}")
+        for name in names if arguments.list else []:
+            print(f"  {name}")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,9 @@
 
 #include <vector>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_applier.h"

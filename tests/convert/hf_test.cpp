@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "tests/convert/hf_fixture.h"
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_config.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::convert {

@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 #include "thinwire/methods/diloco/diloco_spec.h"

@@ -1,5 +1,3 @@
-#include "thinwire/method/architectures/llama.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gmock/gmock.h>
@@ -12,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"

@@ -10,8 +10,9 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/optimizers/adamw/adamw_spec.h"
+#include "thinwire/optimizers/muon/muon_spec.h"
 
 namespace thinwire::method {
 namespace {

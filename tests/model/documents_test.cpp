@@ -12,8 +12,8 @@
 
 #include "tests/model/tiny_model.h"
 #include "tests/model/without_torch.h"
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/model/model.h"
 #include "thinwire/tensor/storage/gradient_sink.h"

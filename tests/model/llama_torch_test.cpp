@@ -10,8 +10,8 @@
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/model/graph.h"
 #include "thinwire/model/graph_model.h"
+#include "thinwire/model/registry.h"
 #include "thinwire/model/torch_ops.h"
 
 namespace thinwire::model {
@@ -34,7 +34,7 @@ struct TorchModel {
     init_parameters(tiny.params, section, 5);
     const ModelParts parts{tiny.model,   precision, tiny.layout, tiny.params,
                            tiny.threads, kRows,     kSequence,   place};
-    backend = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), make_llama);
+    backend = std::make_unique<GraphModel>(parts, make_torch_ops(parts, head_chunk), kLlama.graph);
   }
   double step(std::span<const int32_t> tokens, int64_t rows = kRows) {
     return backend->loss_and_gradients(tokens, rows, kScale, tiny.gradients);

@@ -10,7 +10,7 @@
 
 #include "tests/model/tiny_model.h"
 #include "tests/model/without_torch.h"
-#include "thinwire/method/architectures/roberta.h"
+#include "thinwire/architectures/roberta/roberta_spec.h"
 
 namespace thinwire::model {
 namespace {

@@ -1,6 +1,4 @@
 // RoBERTa with several texts in a row, as labelled records lie there.
-#include "thinwire/method/architectures/roberta.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,7 @@
 
 #include "tests/model/tiny_model.h"
 #include "tests/model/without_torch.h"
+#include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/graph.h"

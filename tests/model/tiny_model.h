@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "tests/paths.h"
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
 #include "thinwire/tensor/storage/arena.h"

@@ -12,8 +12,8 @@
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/channels.h"
-#include "thinwire/optim/natural_gradient.h"
 #include "thinwire/optim/subspace.h"
+#include "thinwire/optimizers/natural_galore/natural_gradient.h"
 
 namespace thinwire::optim {
 namespace {

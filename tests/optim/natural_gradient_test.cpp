@@ -1,4 +1,4 @@
-#include "thinwire/optim/natural_gradient.h"
+#include "thinwire/optimizers/natural_galore/natural_gradient.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

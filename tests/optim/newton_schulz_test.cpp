@@ -1,4 +1,4 @@
-#include "thinwire/optim/newton_schulz.h"
+#include "thinwire/optimizers/muon/newton_schulz.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

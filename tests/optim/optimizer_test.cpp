@@ -38,7 +38,7 @@ method::OptimizerOptions options_of(const std::vector<std::string>& overrides = 
 TEST(Optimizers, HaveFactsAndArithmeticOfTheSameNames) {
   std::vector<std::string_view> facts, arithmetic;
   for (const method::OptimizerSpec* spec : method::all_optimizers()) facts.push_back(spec->name);
-  for (const OptimizerEntry& entry : all_optimizers()) arithmetic.push_back(entry.name);
+  for (const OptimizerEntry* entry : all_optimizers()) arithmetic.push_back(entry->name);
   EXPECT_EQ(arithmetic, facts);
 }
 

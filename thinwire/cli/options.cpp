@@ -12,12 +12,12 @@
 #include <system_error>
 #include <utility>
 
+#include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
 #include "thinwire/config/values.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 

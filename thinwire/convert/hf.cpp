@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "thinwire/architectures/roberta/roberta_hf.h"
+#include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/units.h"
@@ -20,7 +22,6 @@
 #include "thinwire/convert/peft.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/architectures/roberta.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {

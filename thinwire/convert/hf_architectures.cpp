@@ -3,21 +3,23 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/convert/hf_llama.h"
 
 namespace thinwire::convert {
 namespace {
 
-// A model that several hold is exported as the first.
-constexpr std::array kArchitectures = {
-    &kHfLlama, &kHfMistral, &kHfQwen2, &kHfQwen3, &kHfOlmo2, &kHfRoberta,
-};
+std::vector<const HfArchitecture*> list_forms() {
+  std::vector<const HfArchitecture*> forms;
+#define THINWIRE_ARCHITECTURE(Name) \
+  forms.insert(forms.end(), k##Name##Forms.begin(), k##Name##Forms.end());
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
+  return forms;
+}
 
 bool is_named(const HfFields& fields, const HfArchitecture& architecture) {
   if (fields.find("model_type") != nullptr) {
@@ -29,11 +31,14 @@ bool is_named(const HfFields& fields, const HfArchitecture& architecture) {
 
 }  // namespace
 
-std::span<const HfArchitecture* const> all_hf_architectures() { return kArchitectures; }
+std::span<const HfArchitecture* const> all_hf_architectures() {
+  static const std::vector<const HfArchitecture*> forms = list_forms();
+  return forms;
+}
 
 const HfArchitecture& hf_architecture_of(const HfFields& fields) {
   std::vector<std::string> known;
-  for (const HfArchitecture* architecture : kArchitectures) {
+  for (const HfArchitecture* architecture : all_hf_architectures()) {
     if (is_named(fields, *architecture)) return *architecture;
     known.push_back(fmt::format("\"{}\"", architecture->model_type));
   }
@@ -42,7 +47,7 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields) {
 }
 
 const HfArchitecture& hf_architecture_of(const method::ModelSpec& model) {
-  for (const HfArchitecture* architecture : kArchitectures) {
+  for (const HfArchitecture* architecture : all_hf_architectures()) {
     if (architecture->name == model.architecture && architecture->holds(model)) {
       return *architecture;
     }

@@ -28,6 +28,12 @@ struct HfArchitecture {
   HfJson (*print)(const HfConfig& config, const char* dtype);
 };
 
+// The forms of each folder of thinwire/architectures.
+#define THINWIRE_ARCHITECTURE(Name) \
+  extern const std::span<const HfArchitecture* const> k##Name##Forms;
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
+
 std::span<const HfArchitecture* const> all_hf_architectures();
 
 // The architecture that config.json names, by its model_type or else by its class. Throws Error
@@ -36,22 +42,5 @@ const HfArchitecture& hf_architecture_of(const HfFields& fields);
 
 // The first in the table that holds one of our models. Throws Error if there is none.
 const HfArchitecture& hf_architecture_of(const method::ModelSpec& model);
-
-// config.json of Hugging Face's RobertaForSequenceClassification, and of RobertaForMaskedLM, in
-// which RoBERTa is published (Liu et al. 2019, arXiv 1907.11692): the same encoder under another
-// head. RobertaModel is the encoder alone.
-extern const HfArchitecture kHfRoberta;
-
-// Before the names of the encoder's tensors, except in the files of RobertaModel, which are known
-// by the name of this tensor.
-inline const std::string kEncoderPrefix = "roberta.";
-inline constexpr const char* kBareEmbedding = "embeddings.word_embeddings.weight";
-
-// Whether the encoder's folder may hold this tensor, which the model here does not have: another
-// head, or what transformers once stored beside the weights.
-bool is_left_out(const std::string& tensor);
-
-// The text of config.json for a model with a new head for this many classes.
-std::string with_classes(const std::string& config, int64_t labels);
 
 }  // namespace thinwire::convert

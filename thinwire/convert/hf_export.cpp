@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "thinwire/architectures/llama/llama_hf.h"
 #include "thinwire/base/half.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/staged_folder.h"
@@ -13,7 +14,6 @@
 #include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_config.h"
-#include "thinwire/convert/hf_llama.h"
 #include "thinwire/convert/hf_origin.h"
 #include "thinwire/convert/hf_tokenizer.h"
 

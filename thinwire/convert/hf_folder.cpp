@@ -6,6 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/architectures/roberta/roberta_hf.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_architectures.h"

@@ -5,8 +5,8 @@
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/low_rank.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
+#include "thinwire/optimizers/galore/galore_spec.h"
 
 namespace thinwire::method {
 namespace {

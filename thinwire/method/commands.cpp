@@ -13,8 +13,8 @@
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/optimizers/galore/galore_spec.h"
 
 namespace thinwire::method {
 namespace {

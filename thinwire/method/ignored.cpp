@@ -8,7 +8,6 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
 

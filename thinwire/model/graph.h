@@ -42,25 +42,4 @@ class Graph {
 using MakeGraph = std::unique_ptr<Graph> (*)(Ops& ops, const method::ModelSpec& model,
                                              const tensor::Layout& layout, Purpose purpose);
 
-// The Llama language model (Touvron et al. 2023, arXiv 2302.13971):
-//
-//     x  = embed[token]
-//     x += Wo attention(rope(Wq y), rope(Wk y), Wv y),  y = rmsnorm(x)     for every block
-//     x += Wdown (silu(Wgate y) * (Wup y)),             y = rmsnorm(x)
-//     logits = Whead rmsnorm(x)
-//
-// and with the options of its table (method/architectures/llama.h): biases on the products, norms
-// of queries and keys before rope, attention within a window, and x += rmsnorm(branch(x)) in place
-// of branch(y).
-
-// model.recompute and model.block_inputs determine which slots there are.
-std::unique_ptr<Graph> make_llama(Ops& ops, const method::ModelSpec& model,
-                                  const tensor::Layout& layout, Purpose purpose);
-
-// The graph of RoBERTa with a classification head (method/architectures/roberta.h).
-
-// Throws Error for Purpose::kDecoding: an encoder does not generate.
-std::unique_ptr<Graph> make_roberta(Ops& ops, const method::ModelSpec& model,
-                                    const tensor::Layout& layout, Purpose purpose);
-
 }  // namespace thinwire::model

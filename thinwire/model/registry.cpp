@@ -19,17 +19,18 @@ namespace thinwire::model {
 namespace {
 
 constexpr std::array kModels = {
-    ModelEntry{"llama", make_llama, true},
-    ModelEntry{"roberta", make_roberta, false},
+#define THINWIRE_ARCHITECTURE(Name) &k##Name,
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
 };
 
 const ModelEntry& find_model(const method::ModelSpec& model) {
   const method::Architecture& architecture = method::find_architecture(model.architecture);
-  const auto found = std::ranges::find(kModels, architecture.name, &ModelEntry::name);
+  const auto* const found = std::ranges::find(kModels, architecture.name, &ModelEntry::name);
   if (found == kModels.end()) {
     throw Error(fmt::format("no model computes the architecture {}", architecture.name));
   }
-  return *found;
+  return **found;
 }
 
 std::unique_ptr<Ops> make_ops(const ModelParts& parts) {
@@ -63,7 +64,7 @@ MakeGraph decoding_graph(const DecoderParts& parts) {
 
 }  // namespace
 
-std::span<const ModelEntry> all_models() { return kModels; }
+std::span<const ModelEntry* const> all_models() { return kModels; }
 
 std::unique_ptr<Model> make_model(const ModelParts& parts) {
   method::find_architecture(parts.model.architecture).check(parts.model);

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/memory.h"
 #include "thinwire/model/decoder.h"
+#include "thinwire/model/graph.h"
 #include "thinwire/model/model.h"
 #include "thinwire/model/scorer.h"
 
@@ -19,7 +20,12 @@ struct ModelEntry {
   bool decodes;  // whether it can generate text
 };
 
-std::span<const ModelEntry> all_models();
+// The graph of each folder of thinwire/architectures.
+#define THINWIRE_ARCHITECTURE(Name) extern const ModelEntry k##Name;
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
+
+std::span<const ModelEntry* const> all_models();
 
 // The model named by parts.model.architecture. Throws UsageError for an unknown name and for shapes
 // that the model cannot have, Error for the layout of another model.

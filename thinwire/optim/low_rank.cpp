@@ -5,8 +5,8 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/base/scratch.h"
 #include "thinwire/base/simd.h"
-#include "thinwire/optim/adamw.h"
 #include "thinwire/optim/products.h"
+#include "thinwire/optimizers/adamw/adamw.h"
 
 namespace thinwire::optim {
 namespace {

@@ -138,7 +138,7 @@ struct OptimizerEntry {
                                      const tensor::Layout& layout);
 };
 
-std::span<const OptimizerEntry> all_optimizers();
+std::span<const OptimizerEntry* const> all_optimizers();
 // The optimizer of options.spec.
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout);

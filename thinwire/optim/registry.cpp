@@ -3,33 +3,26 @@
 #include <array>
 
 #include "thinwire/base/error.h"
-#include "thinwire/optim/adamw.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {
 
-// clang-format off
 constexpr std::array kOptimizers = {
-    OptimizerEntry{"adamw", make_adamw},
-    OptimizerEntry{"apollo", make_apollo},
-    OptimizerEntry{"fira", make_fira},
-    OptimizerEntry{"galore", make_galore},
-    OptimizerEntry{"muon", make_muon},
-    OptimizerEntry{"natural_galore", make_natural_galore},
-    OptimizerEntry{"scale", make_scale},
+#define THINWIRE_OPTIMIZER(Name) &k##Name,
+#include "thinwire/optimizers/optimizers.inc"
+#undef THINWIRE_OPTIMIZER
 };
-// clang-format on
 
 }  // namespace
 
-std::span<const OptimizerEntry> all_optimizers() { return kOptimizers; }
+std::span<const OptimizerEntry* const> all_optimizers() { return kOptimizers; }
 
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout) {
-  for (const OptimizerEntry& entry : kOptimizers) {
-    if (entry.name == options.spec->name) return entry.make(options, layout);
+  for (const OptimizerEntry* entry : kOptimizers) {
+    if (entry->name == options.spec->name) return entry->make(options, layout);
   }
   throw Error(fmt::format("the optimizer '{}' has a spec but no arithmetic", options.spec->name));
 }

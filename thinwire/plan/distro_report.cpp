@@ -5,8 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/llama.h"
 
 namespace thinwire::plan {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/memory.h"
@@ -20,7 +21,6 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/architectures/llama.h"
 #include "thinwire/methods/distro/distro_encoder.h"
 #include "thinwire/report/table.h"
 

@@ -9,15 +9,19 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/llama.h"
-#include "thinwire/method/architectures/roberta.h"
 
 namespace thinwire::method {
+
+#define THINWIRE_ARCHITECTURE(Name) extern const Architecture k##Name;
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
+
 namespace {
 
 constexpr std::array kArchitectures = {
-    &kLlama,
-    &kRoberta,
+#define THINWIRE_ARCHITECTURE(Name) &k##Name,
+#include "thinwire/architectures/architectures.inc"
+#undef THINWIRE_ARCHITECTURE
 };
 
 // Parameters of the products.

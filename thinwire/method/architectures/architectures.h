@@ -1,5 +1,4 @@
-// The table of architectures. A new one adds a line in architectures.cpp, in model/registry.cpp
-// and, if Hugging Face has it, in convert/hf_architectures.cpp.
+// The table of architectures. A new one adds a line in architectures/architectures.inc.
 #pragma once
 
 #include <cstdint>

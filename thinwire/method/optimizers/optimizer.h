@@ -1,6 +1,6 @@
 // Pure facts of an optimizer: its recipe fields, the state it keeps for each tensor, and the
 // coordinates in which it can take a tensor's gradient. Trainer and planner read the same facts, so
-// that the predicted memory is the memory used. The arithmetic is in optim/.
+// that the predicted memory is the memory used. The arithmetic is in optim/optimizer.h.
 #pragma once
 
 #include <cstdint>

@@ -9,22 +9,20 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
-#include "thinwire/method/optimizers/sections.h"
 
 namespace thinwire::method {
+
+#define THINWIRE_OPTIMIZER(Name) extern const OptimizerSpec k##Name;
+#include "thinwire/optimizers/optimizers.inc"
+#undef THINWIRE_OPTIMIZER
+
 namespace {
 
-// clang-format off
 constexpr std::array kOptimizers = {
-    &kAdamw,
-    &kApollo,
-    &kFira,
-    &kGalore,
-    &kMuon,
-    &kNaturalGalore,
-    &kScale,
+#define THINWIRE_OPTIMIZER(Name) &k##Name,
+#include "thinwire/optimizers/optimizers.inc"
+#undef THINWIRE_OPTIMIZER
 };
-// clang-format on
 
 }  // namespace
 

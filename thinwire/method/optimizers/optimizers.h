@@ -1,4 +1,4 @@
-// The table of optimizers. A new one adds a line in optimizers.cpp.
+// The table of optimizers. A new one adds a line in optimizers/optimizers.inc.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // Facts of all-reduce: in every step the gradients are averaged over the workers, and every replica
-// takes the same optimizer step with the mean. The code is in sync/methods.h.
+// takes the same optimizer step with the mean. The code is in allreduce.cpp.
 #pragma once
 
 #include "thinwire/base/wire.h"

@@ -3,7 +3,7 @@
 // 2019, arXiv 1805.09767) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) are the
 // same algorithm with other defaults: presets, each a method with a table of its own. Here are the
 // recipe fields, the fragments into which a model is cut, the bytes sent and the state kept; the
-// code is in sync/methods.h, the equations are in docs/methods/diloco.md.
+// code is in diloco.cpp, the equations are in docs/methods/diloco.md.
 #pragma once
 
 #include <cstdint>

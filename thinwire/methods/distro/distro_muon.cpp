@@ -4,7 +4,7 @@
 
 #include "thinwire/base/simd.h"
 #include "thinwire/methods/distro/distro_applier.h"
-#include "thinwire/optim/newton_schulz.h"
+#include "thinwire/optimizers/muon/newton_schulz.h"
 
 namespace thinwire::sync {
 namespace {

@@ -8,9 +8,9 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/optimizers/sections.h"
 #include "thinwire/methods/distro/coverage_plan.h"
 #include "thinwire/methods/distro/distro_spec.h"
+#include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/plan/expected_loss.h"
 #include "thinwire/schedule/schedule.h"
 

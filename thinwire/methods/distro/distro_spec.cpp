@@ -14,7 +14,8 @@
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizers.h"
-#include "thinwire/method/optimizers/sections.h"
+#include "thinwire/optimizers/adamw/adamw_spec.h"
+#include "thinwire/optimizers/galore/galore_spec.h"
 
 namespace thinwire::method {
 namespace {

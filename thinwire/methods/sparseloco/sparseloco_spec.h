@@ -1,6 +1,6 @@
 // Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo in which workers send the
 // largest few per cent of their pseudo-gradients' values, in two bits each, and keep the rest for
-// later (error feedback). The code is in sync/methods.h, the equations in
+// later (error feedback). The code is in sparseloco.cpp, the equations in
 // docs/methods/sparseloco.md.
 #pragma once
 

@@ -12,7 +12,7 @@
 
 namespace thinwire::tensor {
 
-// AdamW's numbers for one tensor of a step (optim/adamw.h).
+// AdamW's numbers for one tensor of a step (optimizers/adamw/adamw.h).
 struct AdamwRule {
   float beta1, keep1;  // keep = 1 - beta
   float beta2, keep2;

@@ -1,0 +1,38 @@
+#include "thinwire/optimizers/muon/muon_spec.h"
+
+#include "thinwire/optimizers/adamw/adamw_spec.h"
+
+namespace thinwire::method {
+namespace {
+
+std::unique_ptr<config::Section> options() { return std::make_unique<MuonOptions>(); }
+
+void check(const config::Recipe&) {}
+
+std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
+  if (!tensor.is_hidden_matrix()) return kAdamw.state(options, tensor);
+  return {{"muon.momentum", tensor.shape, StateKind::kMean}};
+}
+
+}  // namespace
+
+void MuonOptions::describe(config::Fields& fields) {
+  fields.number("lr", lr, "", 0, 1e6,
+                "Peak learning rate of the matrices of the blocks; 0 means optim.lr, which is "
+                "suitable because steps are scaled to the size of AdamW's.");
+  fields.number("momentum", momentum, "", 0, 0.999'999'999,
+                "Decay of the matrices' momentum, per step.");
+}
+
+const OptimizerSpec kMuon = {
+    "muon",
+    "Steps along an orthogonalized momentum, for the matrices of the blocks; adamw for the rest.",
+    options,
+    check,
+    state,
+    &kAdamw,
+    nullptr,
+    true,
+};
+
+}  // namespace thinwire::method
