@@ -79,6 +79,13 @@ class HostCase : public testing::Test {
   void wait(double seconds) {
     for (; seconds > 0; seconds -= 1) sleep(std::min(seconds, 1.0));
   }
+  // Likewise, and these members report that they are there.
+  void wait(double seconds, const std::vector<int>& present) {
+    for (; seconds > 0; seconds -= 1) {
+      for (const int member : present) report(member);
+      sleep(std::min(seconds, 1.0));
+    }
+  }
   // It wakes once, at the end.
   void sleep(double seconds) {
     now_ += seconds;
