@@ -1,4 +1,4 @@
-// method::operations_after says what strategies do: the same operations, of no more bytes, opened
+// method::operations_of says what strategies do: the same operations, of no more bytes, opened
 // after the same step and waited for before the same one, by every method and overlap.
 #include "thinwire/method/operations.h"
 
@@ -130,8 +130,9 @@ std::vector<Members> groups_of(method::Group group, const config::Recipe& recipe
 
 Courses predicted(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
   Courses courses;
+  const method::OperationsAfter operations_after = method::operations_of(recipe, tensors);
   for (int64_t step = 0; step < recipe.train.steps; ++step) {
-    for (const method::Operation& one : method::operations_after(recipe, tensors, step)) {
+    for (const method::Operation& one : operations_after(step)) {
       for (Members& group : groups_of(one.group, recipe, members)) {
         if (group.size() < 2) continue;
         courses[{std::move(group), one.collective, one.round, one.fragment}] = {one.bytes, step,
@@ -203,7 +204,7 @@ TEST(OperationsOfARun, HaveTheLossesThatPatienceNeeds) {
                               "eval.watch=validation", "sync.method=diloco"});
   const auto tensors = method::tensors_of(recipe);
   for (int64_t step = 0; step < 12; ++step) {
-    const auto all = method::operations_after(recipe, tensors, step);
+    const auto all = method::operations_of(recipe, tensors)(step);
     const bool evaluates = step == 4 || step == 9 || step == 11;
     EXPECT_EQ(std::ranges::count(all, method::kLossesFragment, &method::Operation::fragment),
               evaluates ? 1 : 0)

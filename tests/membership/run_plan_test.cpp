@@ -37,7 +37,7 @@ TEST(RecipePlan, SaysWhatTheRecipeSays) {
   ASSERT_EQ(opening.steps.size(), 1u);
   const double rate = schedule::learning_rate(recipe.schedule, recipe.optim.lr, 10, 3);
   EXPECT_EQ(opening.steps[0], (StepRates{static_cast<float>(rate), static_cast<float>(rate)}));
-  const auto operations = method::operations_after(recipe, tensors, 3, method::RunKind::kHosted);
+  const auto operations = method::operations_of(recipe, tensors, method::RunKind::kHosted)(3);
   ASSERT_EQ(operations.size(), 1u) << "an all-reduce does not hide";
   EXPECT_EQ(opening.operations, (std::vector<PlannedOperation>{{0, operations[0].bytes}}));
   EXPECT_TRUE(plan.round(9).last);
@@ -82,8 +82,7 @@ TEST(RecipePlan, CutsRoundsWhereFragmentsAreSent) {
       EXPECT_EQ(round.closes, step % 6 == 5);
       EXPECT_EQ(round.step, step);
     }
-    const auto operations =
-        method::operations_after(recipe, tensors, static_cast<int64_t>(next) - 1);
+    const auto operations = method::operations_of(recipe, tensors)(static_cast<int64_t>(next) - 1);
     ASSERT_EQ(opening.operations.size(), operations.size());
     for (const method::Operation& operation : operations) {
       EXPECT_EQ(plan.round_of_operation(operation.round, operation.fragment), number);

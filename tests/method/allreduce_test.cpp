@@ -69,7 +69,7 @@ TEST(AllReduceTraffic, OfAStepsOperationsIsThatOfTheRun) {
   double bytes = 0;
   for (int64_t step = 0; step < 10; ++step) {
     std::set<uint32_t> fragments;
-    for (const Operation& one : operations_after(recipe, tensors, step)) {
+    for (const Operation& one : operations_of(recipe, tensors)(step)) {
       bytes += static_cast<double>(one.bytes);
       EXPECT_TRUE(fragments.insert(one.fragment).second);
     }

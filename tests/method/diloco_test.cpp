@@ -146,7 +146,7 @@ std::vector<int64_t> due_of(const std::vector<std::string>& fields) {
   std::vector<int64_t> due;
   for (int64_t step = 0; step < 12; ++step) {
     for (const Operation& opened :
-         find_method("diloco").operations(recipe, tensors, step, RunKind::kJob)) {
+         find_method("diloco").operations(recipe, tensors, RunKind::kJob)(step)) {
       due.push_back(opened.due);
     }
   }

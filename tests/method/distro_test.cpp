@@ -92,7 +92,7 @@ TEST(Distro, HoldsAndSendsNoMoreThanProjectionsWithGalore) {
   const auto payload =
       static_cast<double>(distro_payload_bound(plan_tiles(projected, {64, 4, false}), 1));
   EXPECT_EQ(kDistro.traffic(recipe, tensors, 3).sent_bytes, payload);
-  EXPECT_EQ(kDistro.operations(recipe, tensors, 0, RunKind::kJob)[0].bytes, payload);
+  EXPECT_EQ(kDistro.operations(recipe, tensors, RunKind::kJob)(0)[0].bytes, payload);
   EXPECT_EQ(kDistro.state(recipe, tensors).local, 4 * (16 * 256 + 64));
   EXPECT_EQ(kDistro.state(recipe, tensors).consensus, 4 * (2 * 16 * 256 + 16 * 64 + 2 * 64));
 }

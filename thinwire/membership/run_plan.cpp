@@ -39,11 +39,12 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
   const int64_t steps = method_rounds_.steps;
   std::vector<uint64_t> due;  // of each round, the last one of its operations
   Planned current;
+  const method::OperationsAfter operations_after =
+      method::operations_of(recipe_, tensors, method::RunKind::kHosted);
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t completed = step + 1;
     uint64_t last_due = 0;
-    for (const method::Operation& operation :
-         method::operations_after(recipe_, tensors, step, method::RunKind::kHosted)) {
+    for (const method::Operation& operation : operations_after(step)) {
       if (!is_of_method(operation)) continue;
       if (operation.group != method::Group::kAll) {
         throw UsageError(

@@ -39,7 +39,7 @@ class RunPlan {
   virtual Opening round(uint64_t number) const = 0;
 };
 
-// The plan of a recipe: its operations are those of method::operations_after, its rates those of
+// The plan of a recipe: its operations are those of method::operations_of, its rates those of
 // method::step_rates. The recipe must outlive it.
 class RecipePlan final : public RunPlan {
  public:

@@ -87,9 +87,9 @@ struct Method {
   std::string_view algorithm = name;
   // The method's own operations that open after a training step (operations.h). Null: after every
   // round's last step one all_gather, of payloads as large as traffic() says, waited for at once.
-  std::vector<Operation> (*operations)(const config::Recipe& recipe,
-                                       std::span<const TensorSpec> tensors, int64_t step,
-                                       RunKind kind) = nullptr;
+  // The recipe and the tensors outlive what it returns.
+  OperationsAfter (*operations)(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                                RunKind kind) = nullptr;
   // How the exchange of a step is spread over it; no parts: all of it comes after the step's
   // computation, as it does if this is null. model.vocab must be set. Only of methods without
   // pieces (Traffic::pieces) and overlap.

@@ -17,21 +17,22 @@ constexpr uint64_t kLossBytes = 16;  // fp64 sum, count of tokens
 
 // For a method without operations of its own: an all_gather after each of its rounds, waited for at
 // once.
-std::vector<Operation> gather_after_rounds(const Method& method, const config::Recipe& recipe,
-                                           std::span<const TensorSpec> tensors, int64_t step) {
+OperationsAfter gather_after_rounds(const Method& method, const config::Recipe& recipe,
+                                    std::span<const TensorSpec> tensors) {
   const schedule::Rounds rounds{recipe.train.steps, method.sync_every(recipe)};
-  if (!rounds.closes(step)) return {};
   const double mean = method.traffic(recipe, tensors, 2).sent_bytes;
   const double share = static_cast<double>(rounds.count()) / static_cast<double>(rounds.steps);
-  return {{.round = static_cast<uint64_t>(rounds.number(step)),
-           .bytes = static_cast<uint64_t>(std::llround(mean / share)),
-           .due = step + 1}};
+  const auto bytes = static_cast<uint64_t>(std::llround(mean / share));
+  return [rounds, bytes](int64_t step) -> std::vector<Operation> {
+    if (!rounds.closes(step)) return {};
+    return {{.round = static_cast<uint64_t>(rounds.number(step)), .bytes = bytes, .due = step + 1}};
+  };
 }
 
-std::vector<Operation> of_method(const Method& method, const config::Recipe& recipe,
-                                 std::span<const TensorSpec> tensors, int64_t step, RunKind kind) {
-  return method.operations == nullptr ? gather_after_rounds(method, recipe, tensors, step)
-                                      : method.operations(recipe, tensors, step, kind);
+OperationsAfter of_method(const Method& method, const config::Recipe& recipe,
+                          std::span<const TensorSpec> tensors, RunKind kind) {
+  return method.operations == nullptr ? gather_after_rounds(method, recipe, tensors)
+                                      : method.operations(recipe, tensors, kind);
 }
 
 // Each member's speed in the round that ends with `completed` steps, where a later round can use
@@ -46,23 +47,10 @@ bool evaluates(const config::Recipe& recipe, int64_t completed) {
   return completed == recipe.train.steps || (every > 0 && completed % every == 0);
 }
 
-}  // namespace
-
-std::vector<Operation> operations_after(const config::Recipe& recipe,
-                                        std::span<const TensorSpec> tensors, int64_t step,
-                                        RunKind kind) {
-  const Method& method = find_method(recipe.sync.method);
-  std::vector<Operation> all = of_method(method, recipe, tensors, step, kind);
-  if (recipe.sync.clustered()) {
-    const Method& within = find_method(recipe.sync.within);
-    for (Operation inside : of_method(within, recipe, tensors, step, kind)) {
-      inside.group = Group::kCluster;
-      all.push_back(inside);
-    }
-  }
-  const int64_t completed = step + 1;
+// What is exchanged beside the method's own: speeds and losses.
+void add_measures(const config::Recipe& recipe, int64_t every, int64_t completed,
+                  std::vector<Operation>& all) {
   const auto name = static_cast<uint64_t>(completed);
-  const int64_t every = method.sync_every(recipe);
   if (sends_speeds(recipe, every, completed)) {
     all.push_back({.round = name,
                    .fragment = kSpeedsFragment,
@@ -73,7 +61,29 @@ std::vector<Operation> operations_after(const config::Recipe& recipe,
     all.push_back(
         {.round = name, .fragment = kLossesFragment, .bytes = kLossBytes, .due = completed});
   }
-  return all;
+}
+
+}  // namespace
+
+OperationsAfter operations_of(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                              RunKind kind) {
+  const Method& method = find_method(recipe.sync.method);
+  const OperationsAfter own = of_method(method, recipe, tensors, kind);
+  OperationsAfter within;  // of each cluster
+  if (recipe.sync.clustered()) {
+    within = of_method(find_method(recipe.sync.within), recipe, tensors, kind);
+  }
+  return [&recipe, own, within, every = method.sync_every(recipe)](int64_t step) {
+    std::vector<Operation> all = own(step);
+    if (within) {
+      for (Operation inside : within(step)) {
+        inside.group = Group::kCluster;
+        all.push_back(inside);
+      }
+    }
+    add_measures(recipe, every, step + 1, all);
+    return all;
+  };
 }
 
 StepRates step_rates(const config::Recipe& recipe, const schedule::Rounds& rounds, int64_t step) {

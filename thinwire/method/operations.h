@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -45,12 +46,13 @@ struct Operation {
   bool operator==(const Operation&) const = default;
 };
 
-// The operations that open after `step` (counted from 0), or during it where gradients are averaged
-// while they are computed, and before the next step. Groups of one member have none. `tensors` are
-// the model's.
-std::vector<Operation> operations_after(const config::Recipe& recipe,
-                                        std::span<const TensorSpec> tensors, int64_t step,
-                                        RunKind kind = RunKind::kJob);
+// The operations that open after a step (counted from 0), or during it where gradients are averaged
+// while they are computed, and before the next step. Groups of one member have none.
+using OperationsAfter = std::function<std::vector<Operation>(int64_t step)>;
+
+// Those of a run. `tensors` are the model's; they and the recipe must outlive what is returned.
+OperationsAfter operations_of(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                              RunKind kind = RunKind::kJob);
 
 // The learning rates of a run's steps, determined by its recipe and its adapter: a pure function,
 // shared by all code that opens rounds (train/round_source.h, membership/run_plan.h).

@@ -33,29 +33,32 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   return traffic;
 }
 
-std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step, RunKind kind) {
+OperationsAfter operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                           RunKind kind) {
   // One worker's gradient is not coded (Round::followed).
   const WireType wire = recipe.train.workers == 1
                             ? WireType::kF32
                             : recipe.section<AllReduceOptions>("allreduce").wire;
-  std::vector<Operation> operations;
-  for (const int64_t elements : gradient_sums(recipe, tensors, kind)) {
-    operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
-                          .round = static_cast<uint64_t>(step),
-                          .fragment = static_cast<uint32_t>(operations.size()),
-                          .bytes = wire_bytes(wire, static_cast<uint64_t>(elements)),
-                          .due = step + 1});
-  }
   const WireType bases = basis_wire(recipe.section<AllReduceOptions>("allreduce").wire);
-  for (const BasisSum& sum : basis_sums(recipe, tensors, step)) {
-    operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
-                          .round = static_cast<uint64_t>(step),
-                          .fragment = basis_fragment(sum.tensor, sum.number),
-                          .bytes = wire_bytes(bases, static_cast<uint64_t>(sum.elements)),
-                          .due = step + 1});
+  std::vector<Operation> sums;
+  for (const int64_t elements : gradient_sums(recipe, tensors, kind)) {
+    sums.push_back({.collective = collective_of_sums(kAllReduce, recipe),
+                    .fragment = static_cast<uint32_t>(sums.size()),
+                    .bytes = wire_bytes(wire, static_cast<uint64_t>(elements))});
   }
-  return operations;
+  return [&recipe, tensors, bases, sums](int64_t step) {
+    std::vector<Operation> operations = sums;
+    for (const BasisSum& sum : basis_sums(recipe, tensors, step)) {
+      operations.push_back({.collective = collective_of_sums(kAllReduce, recipe),
+                            .fragment = basis_fragment(sum.tensor, sum.number),
+                            .bytes = wire_bytes(bases, static_cast<uint64_t>(sum.elements))});
+    }
+    for (Operation& operation : operations) {
+      operation.round = static_cast<uint64_t>(step);
+      operation.due = step + 1;
+    }
+    return operations;
+  };
 }
 
 // The optimizer's and clipping's; every replica feeds them the same gradients.

@@ -160,34 +160,46 @@ int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule
   return ends_before ? schedule.steps : schedule.sent_after(fragment, later);
 }
 
-std::vector<Operation> operations_of(const DilocoOptions& options, const config::Recipe& recipe,
-                                     std::span<const TensorSpec> tensors, int64_t step) {
+// Of one fragment after a step: what is sent, and what arrives and is passed on within clusters.
+// `values`: the fragment's.
+void add_operations(const DilocoOptions& options, const config::Recipe& recipe,
+                    const schedule::FragmentSchedule& schedule, int64_t fragment, uint64_t values,
+                    int64_t completed, std::vector<Operation>& all) {
+  const int64_t sent = schedule.sent(fragment, completed);
+  for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
+       ++number) {
+    const int64_t opened = schedule.sent_after(fragment, number);
+    const int64_t due = due_after(options, schedule, fragment, number);
+    if (opened != completed && due != completed) continue;
+    const Operation sum{
+        .collective = gathers(options, recipe) ? Collective::kGather : Collective::kReduce,
+        .group = across(recipe.sync),
+        .round = static_cast<uint64_t>(opened - 1),
+        .fragment = static_cast<uint32_t>(fragment),
+        .bytes = wire_bytes(options.wire, values),
+        .due = due};
+    if (opened == completed) all.push_back(sum);
+    if (due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
+  }
+}
+
+OperationsAfter operations_of(const DilocoOptions& options, const config::Recipe& recipe,
+                              std::span<const TensorSpec> tensors) {
   const int64_t fragments = fragment_count(layers_of(tensors), options.fragments());
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
-  const int64_t completed = step + 1;
-  std::vector<Operation> all;
+  std::vector<uint64_t> values;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
-    const int64_t sent = schedule.sent(fragment, completed);
-    // What is in flight, and what arrives now.
-    for (int64_t number = std::max<int64_t>(sent - options.in_flight(), 1); number <= sent;
-         ++number) {
-      const int64_t opened = schedule.sent_after(fragment, number);
-      const int64_t due = due_after(options, schedule, fragment, number);
-      if (opened != completed && due != completed) continue;
-      const auto values =
-          static_cast<uint64_t>(fragment_elements(tensors, options.fragments(), fragment));
-      const Operation sum{
-          .collective = gathers(options, recipe) ? Collective::kGather : Collective::kReduce,
-          .group = across(recipe.sync),
-          .round = static_cast<uint64_t>(opened - 1),
-          .fragment = static_cast<uint32_t>(fragment),
-          .bytes = wire_bytes(options.wire, values),
-          .due = due};
-      if (opened == completed) all.push_back(sum);
-      if (due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
-    }
+    values.push_back(
+        static_cast<uint64_t>(fragment_elements(tensors, options.fragments(), fragment)));
   }
-  return all;
+  return [&options, &recipe, schedule, values](int64_t step) {
+    std::vector<Operation> all;
+    for (size_t fragment = 0; fragment < values.size(); ++fragment) {
+      add_operations(options, recipe, schedule, static_cast<int64_t>(fragment), values[fragment],
+                     step + 1, all);
+    }
+    return all;
+  };
 }
 
 constexpr DilocoPreset kPresets[] = {
@@ -231,10 +243,9 @@ struct PresetFacts {
     return diloco_state(of(recipe), recipe, tensors);
   }
   static int64_t sync_every(const config::Recipe& recipe) { return of(recipe).sync_every; }
-  static std::vector<Operation> operations(const config::Recipe& recipe,
-                                           std::span<const TensorSpec> tensors, int64_t step,
-                                           RunKind /*kind*/) {
-    return operations_of(of(recipe), recipe, tensors, step);
+  static OperationsAfter operations(const config::Recipe& recipe,
+                                    std::span<const TensorSpec> tensors, RunKind /*kind*/) {
+    return operations_of(of(recipe), recipe, tensors);
   }
 };
 

@@ -154,15 +154,18 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
 }
 
 // Payloads of a round are waited for when the `overlap`-th round after it closes.
-std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step, RunKind /*kind*/) {
+OperationsAfter operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                           RunKind /*kind*/) {
   const DistroOptions& options = distro(recipe);
   const schedule::Rounds rounds{recipe.train.steps, options.local_steps};
-  if (!rounds.closes(step)) return {};
-  const int64_t number = rounds.number(step);
-  return {{.round = static_cast<uint64_t>(number),
-           .bytes = static_cast<uint64_t>(payload_bound(recipe, tensors)),
-           .due = std::min((number + 1 + options.overlap) * rounds.every, rounds.steps)}};
+  const auto bytes = static_cast<uint64_t>(payload_bound(recipe, tensors));
+  return [rounds, bytes, overlap = options.overlap](int64_t step) -> std::vector<Operation> {
+    if (!rounds.closes(step)) return {};
+    const int64_t number = rounds.number(step);
+    return {{.round = static_cast<uint64_t>(number),
+             .bytes = bytes,
+             .due = std::min((number + 1 + overlap) * rounds.every, rounds.steps)}};
+  };
 }
 
 int64_t sync_every(const config::Recipe& recipe) { return distro(recipe).local_steps; }

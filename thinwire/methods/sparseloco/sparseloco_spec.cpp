@@ -74,17 +74,20 @@ StateBytes state(const config::Recipe& recipe, std::span<const TensorSpec> tenso
   return bytes;
 }
 
-std::vector<Operation> operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
-                                  int64_t step, RunKind /*kind*/) {
+OperationsAfter operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                           RunKind /*kind*/) {
   const SparseLocoOptions& options = options_of(recipe);
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, 1};
-  if (!schedule.sends(0, step + 1)) return {};
-  const Operation exchange{.group = across(recipe.sync),
-                           .round = static_cast<uint64_t>(step),
-                           .bytes = payload_bound(options, tensors),
-                           .due = step + 1};
-  if (!recipe.sync.clustered()) return {exchange};
-  return {exchange, broadcast_of(exchange, static_cast<uint64_t>(arena_elements(tensors)))};
+  const auto values = static_cast<uint64_t>(arena_elements(tensors));
+  Operation exchange{.group = across(recipe.sync), .bytes = payload_bound(options, tensors)};
+  return [schedule, values, exchange,
+          clustered = recipe.sync.clustered()](int64_t step) mutable -> std::vector<Operation> {
+    if (!schedule.sends(0, step + 1)) return {};
+    exchange.round = static_cast<uint64_t>(step);
+    exchange.due = step + 1;
+    if (!clustered) return {exchange};
+    return {exchange, broadcast_of(exchange, values)};
+  };
 }
 
 int64_t sync_every(const config::Recipe& recipe) { return options_of(recipe).sync_every; }
