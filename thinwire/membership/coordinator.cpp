@@ -357,34 +357,6 @@ bool Coordinator::awaits_snapshot(const SnapshotAsked& asked) const {
 
 // --- records
 
-void Coordinator::receive(const StoreConnected& connected) {
-  connected_ = now_;
-  heard_enough_ = false;
-  agenda_.reopen();
-  store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
-  store_last_ = connected_last_ = connected.last;
-  pending_.reset();
-  due_since_.reset();
-  claims_.clear();  // members report their positions again
-  distrusted_.clear();
-  for (auto& [member, seen] : observed_.members) {
-    seen.reported = false;
-    seen.departed = false;
-    seen.at = now_;  // no message could arrive meanwhile
-  }
-  observed_.heard_at = now_;
-  for (auto& [operation, arrival] : observed_.offers) {
-    arrival.stored = false;
-    if (arrival.refused) continue;
-    actions_.emplace_back(AskStored{arrival.offer.payload});
-  }
-}
-
-void Coordinator::receive(const StoreDisconnected&) {
-  store_was_away_ = store_was_away_ || connected_.has_value();
-  connected_.reset();
-}
-
 void Coordinator::receive(const RecordRead& read) {
   const Result<Record> record = decode_record(read.record);
   if (!record || !is_by_coordinator(read.record, *record, founding_, verify_)) return;

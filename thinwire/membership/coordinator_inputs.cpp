@@ -1,4 +1,4 @@
-// How a coordinator handles the statements of members.
+// How a coordinator handles the statements of members, and that the store comes and goes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -297,6 +297,34 @@ void Coordinator::receive(const PayloadRefused& refused) {
   actions_.emplace_back(
       Refuse{state_.members[static_cast<size_t>(offer.member)].key,
              fmt::format("its contribution to round {}: {}", offer.round, refused.why)});
+}
+
+void Coordinator::receive(const StoreConnected& connected) {
+  connected_ = now_;
+  heard_enough_ = false;
+  agenda_.reopen();
+  store_was_empty_ = connected.last == 0 && state_.position.sequence == 0;
+  store_last_ = connected_last_ = connected.last;
+  pending_.reset();
+  due_since_.reset();
+  claims_.clear();  // members report their positions again
+  distrusted_.clear();
+  for (auto& [member, seen] : observed_.members) {
+    seen.reported = false;
+    seen.departed = false;
+    seen.at = now_;  // no message could arrive meanwhile
+  }
+  observed_.heard_at = now_;
+  for (auto& [operation, arrival] : observed_.offers) {
+    arrival.stored = false;
+    if (arrival.refused) continue;
+    actions_.emplace_back(AskStored{arrival.offer.payload});
+  }
+}
+
+void Coordinator::receive(const StoreDisconnected&) {
+  store_was_away_ = store_was_away_ || connected_.has_value();
+  connected_.reset();
 }
 
 }  // namespace thinwire::membership
