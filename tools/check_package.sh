@@ -14,21 +14,21 @@ they link to at run time, their size, that they start on the oldest processor th
 Debian 13 also with a read-only /usr, without /dev/shm, with 64 open files at most and a locale that
 is not there. The Debian package is installed and removed in Debian 12, the image of the Containerfile
 is made there without an engine, and the wheel is installed in a virtual environment of this machine,
-where it has Python.
+where it has Python. Packages for aarch64, if there are any, train under an emulator beside these.
 EOT
 }
 
 cache="$PWD/.cache/package"
 source tools/package/roots.sh
 readonly newest_glibc=2.31 most_start_ms=30
-readonly own_libraries="libc.so.6|libm.so.6|libpthread.so.0|libdl.so.2|librt.so.1|ld-linux-x86-64.so.2"
+readonly own_libraries="libc.so.6|libm.so.6|libpthread.so.0|libdl.so.2|librt.so.1|ld-linux-(x86-64.so.2|aarch64.so.1)"
 
 check_libraries() {
   local program=$1 newest others
-  newest=$({ objdump -T "$program" 2>/dev/null | grep -o 'GLIBC_[0-9.]*' || true; } | sort -uV | tail -1)
+  newest=$({ readelf -VW "$program" | grep -o 'GLIBC_[0-9.]*' || true; } | sort -uV | tail -1)
   [[ $(printf '%s\n' "${newest#GLIBC_}" $newest_glibc | sort -V | tail -1) == "$newest_glibc" ]] ||
     die "$program asks for $newest, newer than glibc $newest_glibc"
-  others=$(objdump -p "$program" | awk '$1 == "NEEDED" { print $2 }' | grep -vxE "$own_libraries" || true)
+  others=$(readelf -dW "$program" | sed -n 's/.*(NEEDED).*\[\(.*\)\]$/\1/p' | grep -vxE "$own_libraries" || true)
   [[ -z $others ]] || die "$program links to $others at run time"
   say "${program##*/}: asks for ${newest:-no glibc} at most, links to nothing but glibc"
 }
@@ -110,7 +110,7 @@ try_container() {
       ENTRYPOINT) [[ $rest == '["thinwire"]' ]] || die "Containerfile: another entry point: $rest" ;;
       *) die "Containerfile: $instruction is not tried here" ;;
     esac
-  done <build/package/Containerfile
+  done <build/package/Containerfile.x86_64
   in_root "$root" -- env "${environment[@]}" sh -euc "
     cd $folder
     exec setpriv --reuid ${user%:*} --regid ${user#*:} --clear-groups sh -euc '
@@ -126,14 +126,14 @@ try_debian_package() {
   rm -rf --one-file-system "$root"
   cp -a --reflink=auto "$(base_root "$suite" "$suite")" "$root"
   in_root "$root" "$PWD/build/package:/packages:ro" -- bash -euc '
-    dpkg --install /packages/thinwire_*.deb
+    dpkg --install /packages/thinwire_*_amd64.deb
     thinwire --version
     [[ $(readlink -f /usr/bin/thinwire) -ef /usr/lib/thinwire/thinwire ]]
     [[ -s /usr/share/man/man1/thinwire.1.gz ]]
     mkdir -p /etc/thinwire /var/lib/thinwire/mine/run
     touch /etc/thinwire/mine.toml /var/lib/thinwire/mine/run/kept
     /usr/lib/thinwire/nats-server --version
-    dpkg --install /packages/thinwire_*.deb
+    dpkg --install /packages/thinwire_*_amd64.deb
     dpkg --purge thinwire
     rm /etc/thinwire/mine.toml /var/lib/thinwire/mine/run/kept # which are still there
     rm -r /etc/thinwire /var/lib/thinwire
@@ -147,10 +147,31 @@ try_wheel() {
   local venv="$cache/try-wheel"
   rm -rf "$venv"
   python3 -m venv "$venv" 2>/dev/null || { say "no Python here: the wheel is not tried" && return; }
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index build/package/thinwire-*.whl
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index build/package/thinwire-*_x86_64.whl
   "$venv/bin/thinwire" --version | head -1
   "$venv/bin/nats-server" --version
   say "the wheel is installed by pip"
+}
+
+# Its program, under an emulator, is a member beside one of x86-64: all end with the same weights.
+try_arm64() {
+  local package=$1 own=$2 folder="$cache/try-arm64" root
+  root=$(echo "$cache"/roots/build-arm64-*)
+  [[ -d $root ]] || { say "no emulator here: the packages for aarch64 are not tried" && return; }
+  check_libraries "$package/bin/thinwire"
+  check_libraries "$package/bin/nats-server"
+  rm -rf "$folder"
+  mkdir -p "$folder"
+  chown 12345:12345 "$folder"
+  in_root "$root" "$own:/package:ro" "$package:/arm64:ro" "$PWD/tools/package:/tools:ro" "$folder:/trial" -- bash -euc '
+    cd /trial
+    SECOND="qemu-aarch64 -L /opt/sysroot /arm64/bin/thinwire"
+    $SECOND --version
+    qemu-aarch64 /arm64/bin/nats-server --version
+    exec env SECOND="$SECOND" setpriv --reuid 12345 --regid 12345 --clear-groups sh /tools/try.sh /package' \
+    >"$folder.log" 2>&1 || { tail -30 "$folder.log" && die "the package for aarch64 fails; see $folder.log"; }
+  tail -1 "$folder.log"
+  say "trains on an emulated aarch64 beside a member on x86-64"
 }
 
 main() {
@@ -163,13 +184,13 @@ main() {
   local archives=(build/package/thinwire-*-x86_64-linux.tar.zst)
   [[ -f ${archives[0]} ]] || die "there is no package in build/package; make it with tools/package.sh"
   (cd build/package && sha256sum --quiet -c SHA256SUMS)
-  local unpacked="$cache/unpacked" package
+  local unpacked="$cache/unpacked" package archive
   rm -rf "$unpacked"
   mkdir -p "$unpacked"
-  tar --zstd -xf "${archives[0]}" -C "$unpacked"
-  package=$(echo "$unpacked"/*)
+  for archive in build/package/*.tar.zst; do tar --zstd -xf "$archive" -C "$unpacked"; done
+  package=$(echo "$unpacked"/*-x86_64-linux)
   check_size "${archives[0]}" 40000000
-  check_size "$(echo build/package/thinwire-*.whl)" 60000000
+  check_size "$(echo build/package/thinwire-*_x86_64.whl)" 60000000
   check_libraries "$package/bin/thinwire"
   check_libraries "$package/bin/nats-server"
   report_start "$package/bin/thinwire"
@@ -180,6 +201,7 @@ main() {
   try_debian_package bookworm
   try_container
   try_wheel
+  [[ ! -d ${package/x86_64/aarch64} ]] || try_arm64 "${package/x86_64/aarch64}" "$package"
 }
 
 main "$@"

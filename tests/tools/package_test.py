@@ -42,7 +42,7 @@ class Package(ToolCase):
     def wheel(self):
         out = self.root / "out"
         out.mkdir(exist_ok=True)
-        self.run_packer("make_wheel.py", self.root / "package", "0.1.0", out)
+        self.run_packer("make_wheel.py", self.root / "package", "0.1.0", "x86_64", out)
         return out / "thinwire-0.1.0-py3-none-manylinux_2_31_x86_64.whl"
 
     def test_wheel_records_each_of_its_files(self):

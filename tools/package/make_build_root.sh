@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# make_build_root.sh MIRROR SECURITY_MIRROR: turns a minimal Debian 12 into the system in which
-# tools/package.sh builds, with newer_glibc.c beside this script. Into /opt/sysroot go the glibc of Debian 11, which is the oldest that the
-# program shall run with, and static libraries: those of Debian 12, built from its sources where it
-# has none, and Debian 13's libnats. They were built against newer glibcs, which is harmless as long
-# as they ask for nothing that the old one lacks but what newer_glibc.c has; the linker would say so.
+# make_build_root.sh MIRROR SECURITY_MIRROR ARCH: turns a minimal Debian 12 on x86-64 into the system
+# in which tools/package.sh builds for amd64 or arm64, with newer_glibc.c beside this script. Into
+# /opt/sysroot go the glibc of Debian 11, which is the oldest that the program shall run with, and
+# static libraries: those of Debian 12, built from its sources where it has none, and Debian 13's
+# libnats. They were built against newer glibcs, which is harmless as long as they ask for nothing
+# that the old one lacks but what newer_glibc.c has; the linker would say so.
 set -euo pipefail
-mirror=$1 security=$2
-readonly sysroot=/opt/sysroot triplet=x86_64-linux-gnu
+mirror=$1 security=$2 arch=$3
+case $arch in
+  amd64) triplet=x86_64-linux-gnu compilers=(g++) glibc=(libc6-dev linux-libc-dev) ;;
+  arm64) # from here on, with an emulator for what is built
+    triplet=aarch64-linux-gnu compilers=(g++-aarch64-linux-gnu qemu-user)
+    glibc=(libc6-arm64-cross libc6-dev-arm64-cross linux-libc-dev-arm64-cross)
+    ;;
+esac
+readonly sysroot=/opt/sysroot
 
 export DEBIAN_FRONTEND=noninteractive
 cat >/etc/apt/sources.list <<LIST
@@ -21,17 +29,19 @@ APT::Default-Release "/^bookworm/";
 APT::Install-Recommends "false";
 APT::Sandbox::User "root";
 CONF
+dpkg --add-architecture $arch
 apt-get -q update
-apt-get -q install -y ccache cmake dpkg-dev g++ git icu-devtools lld-16 ninja-build pkgconf python3 zstd
+apt-get -q install -y "${compilers[@]}" ccache cmake dpkg-dev git icu-devtools lld-16 ninja-build pkgconf python3 zstd
 # So that nothing can be taken from this system's own glibc instead.
-dpkg-query -L libc6-dev linux-libc-dev | while read -r file; do [[ -d $file ]] || rm -f "$file"; done
+dpkg-query -L "${glibc[@]}" | while read -r file; do [[ -d $file ]] || rm -f "$file"; done
 git config --system safe.directory "*"
 
 mkdir -p /opt/debs /opt/sources "$sysroot"
 cd /opt/debs
-apt-get -q download {libc6,libc6-dev,linux-libc-dev,libgcc-10-dev}/bullseye libnats-dev/trixie \
-  libbz2-1.0 libbz2-dev libcli11-dev libexpected-dev libicu-dev libprotobuf-c-dev libsodium-dev \
-  libssl-dev libtomlplusplus-dev libxxhash-dev libzstd-dev nlohmann-json3-dev zlib1g-dev
+apt-get -q download {libc6,libc6-dev,linux-libc-dev,libgcc-10-dev}:$arch/bullseye \
+  libnats-dev:$arch/trixie libcli11-dev libexpected-dev nlohmann-json3-dev \
+  {libbz2-1.0,libbz2-dev,libicu-dev,libprotobuf-c-dev,libsodium-dev}:$arch \
+  {libssl-dev,libtomlplusplus-dev,libxxhash-dev,libzstd-dev,zlib1g-dev}:$arch
 for package in *.deb; do dpkg-deb --extract "$package" "$sysroot"; done
 cd "$sysroot"
 # Of GCC 10 only its unwinder, which needs no newer glibc; GCC 12's does.
@@ -44,7 +54,7 @@ find . -type l -lname '/*' -printf '%p %l\n' | while read -r link target; do
 done
 # All but glibc is static.
 cd usr/lib/$triplet
-rm lib{BrokenLocale,anl,c,dl,g,m,m-2.31,mcheck,mvec,pthread,resolv,rt,util}.a
+rm -f lib{BrokenLocale,anl,c,dl,g,m,m-2.31,mcheck,mvec,pthread,resolv,rt,util}.a
 mv libnats_static.a libnats.a
 for library in lib*.a; do rm -f "${library%.a}.so"; done
 cat >pkgconfig/libnats.pc <<'PC'
@@ -63,36 +73,53 @@ CMAKE
 mkdir /tmp/icu
 cd /tmp/icu
 ar x "$sysroot/usr/lib/$triplet/libicudata.a"
-objcopy --output-target=binary --only-section=.rodata icudt72l_dat.o icudt72l.dat
+$triplet-objcopy --output-target=binary --only-section=.rodata icudt72l_dat.o icudt72l.dat
 icupkg --list icudt72l.dat | grep -vE '\.(icu|nrm)$|^brkitr/' >dropped.txt
 icupkg --remove dropped.txt icudt72l.dat
 printf '%s\n' '.section .rodata' '.balign 16' '.globl icudt72_dat' \
   'icudt72_dat: .incbin "icudt72l.dat"' '.section .note.GNU-stack,""' |
-  gcc -xassembler -c -o icudt72l_dat.o -
+  $triplet-gcc -xassembler -c -o icudt72l_dat.o -
 rm "$sysroot/usr/lib/$triplet/libicudata.a"
 ar rcD "$sysroot/usr/lib/$triplet/libicudata.a" icudt72l_dat.o
 
-gcc --sysroot=$sysroot -O1 -fPIC -Wall -Werror -c -o /opt/newer_glibc.o /root/package/newer_glibc.c
-cat >/opt/toolchain.cmake <<'CMAKE'
+$triplet-gcc --sysroot=$sysroot -O1 -fPIC -Wall -Werror -c -o /opt/newer_glibc.o /root/package/newer_glibc.c
+cat >/opt/toolchain.cmake <<CMAKE
 # Debian 12's GCC for a system with the libraries of /opt/sysroot.
 set(CMAKE_SYSROOT /opt/sysroot)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-set(CMAKE_LIBRARY_ARCHITECTURE x86_64-linux-gnu)
+set(CMAKE_LIBRARY_ARCHITECTURE $triplet)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(BUILD_SHARED_LIBS OFF)
 set(OPENSSL_USE_STATIC_LIBS ON)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} /opt/sysroot)
-set(ENV{PKG_CONFIG_LIBDIR} /opt/sysroot/usr/lib/x86_64-linux-gnu/pkgconfig:/opt/sysroot/usr/share/pkgconfig)
+set(ENV{PKG_CONFIG_LIBDIR} /opt/sysroot/usr/lib/$triplet/pkgconfig:/opt/sysroot/usr/share/pkgconfig)
 set(PKG_CONFIG_ARGN --static)
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-static-libstdc++ -static-libgcc -L/opt/sysroot/opt/unwinder /opt/newer_glibc.o")
+CMAKE
+[[ $arch == amd64 ]] || cat >>/opt/toolchain.cmake <<'CMAKE'
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+# As the compiler does by itself: tests use headers that libraries precompile.
+unset(CMAKE_POSITION_INDEPENDENT_CODE)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /opt/sysroot)
 CMAKE
 # After the platform's own settings, which would overwrite these.
 cat >/opt/static.cmake <<'CMAKE'
 set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
 CMAKE
+
+if [[ $arch != amd64 ]]; then # what its tests link, which are run here by an emulator
+  mkdir /opt/test-debs
+  cd /opt/test-debs
+  apt-get -q download {libgmock-dev,libgtest-dev,librapidcheck-dev}:$arch
+  for package in *.deb; do dpkg-deb --extract "$package" "$sysroot"; done
+  rm -r "$sysroot"/usr/share/doc/{libgmock,libgtest,librapidcheck}-dev
+fi
 
 # Unpacks a source package of Debian 12, with Debian's patches, into /opt/sources/NAME.
 source_of() {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_man.py PROGRAM > thinwire.1: the manual page, made of the program's own help.
+"""make_man.py PROGRAM... > thinwire.1: the manual page, made of the program's own help.
 
 A line of help is a heading ("Options:"), a term with its meaning, two or more spaces apart or on the
 next line, or text. The page's date is that of SOURCE_DATE_EPOCH.
@@ -17,7 +17,7 @@ TERM = re.compile(r"^ {2,}(\S.*?)(?: {2,}(\S.*))?$")
 
 
 def help_of(program, command):
-    return subprocess.run([program, *command, "--help"], check=True, capture_output=True,
+    return subprocess.run([*program, *command, "--help"], check=True, capture_output=True,
                           text=True).stdout.splitlines()
 
 
@@ -69,8 +69,8 @@ def page_of(program, command):
 
 
 def main():
-    program = sys.argv[1]
-    version = subprocess.run([program, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    program = sys.argv[1:]
+    version = subprocess.run([*program, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
     date = time.strftime("%Y-%m-%d", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))
     lines = help_of(program, [])
     print(f'.TH THINWIRE 1 "{date}" "thinwire {version}"')

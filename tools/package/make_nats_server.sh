@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make_nats_server.sh MIRROR: in a minimal Debian 13, builds its nats-server without C, so that the
-# program runs with any glibc. Leaves /opt/nats-server/{nats-server,licenses}.
+# make_nats_server.sh MIRROR: in a minimal Debian 13, builds its nats-server for amd64 and arm64 without
+# C, so that the program runs with any glibc. Leaves /opt/nats-server/{amd64,arm64}/nats-server and
+# /opt/nats-server/licenses.
 set -euo pipefail
 mirror=$1
 readonly import_path=github.com/nats-io/nats-server/v2
@@ -20,7 +21,9 @@ mkdir -p "/opt/go/src/${import_path%/*}" /opt/nats-server/licenses
 cd /opt/go
 apt-get -q source --only-source nats-server
 mv nats-server-*/ "src/$import_path"
-nice -n 5 go build -trimpath -ldflags '-s -w -buildid=' -o /opt/nats-server/nats-server $import_path
+for arch in amd64 arm64; do
+  GOARCH=$arch nice -n 5 go build -trimpath -ldflags '-s -w -buildid=' -o /opt/nats-server/$arch/nats-server $import_path
+done
 
 # Who wrote what is in it: the packages that the sources which it is made of belong to.
 cp "src/$import_path/debian/copyright" /opt/nats-server/licenses/nats-server

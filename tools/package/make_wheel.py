@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_wheel.py FOLDER VERSION OUT: packs the programs of a package's folder as a wheel.
+"""make_wheel.py FOLDER VERSION MACHINE OUT: packs the programs of a package's folder as a wheel.
 
 It has no Python code: pip puts the programs where it puts scripts. Times are those of
 SOURCE_DATE_EPOCH and the order is fixed, so that the same folder gives the same bytes.
@@ -12,8 +12,6 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-
-TAG = "py3-none-manylinux_2_31_x86_64"
 
 METADATA = """\
 Metadata-Version: 2.1
@@ -34,7 +32,7 @@ Tag: {tag}
 """
 
 
-def contents(folder, version):
+def contents(folder, version, tag):
     """Pairs of a name in the wheel and its bytes, the record of all others last."""
     data, info = f"thinwire-{version}.data", f"thinwire-{version}.dist-info"
     files = {}
@@ -51,7 +49,7 @@ def contents(folder, version):
     files[f"{info}/licenses/LICENSE"] = (folder / "LICENSE").read_bytes()
     description = (folder / "README.md").read_text()
     files[f"{info}/METADATA"] = METADATA.format(version=version, description=description).encode()
-    files[f"{info}/WHEEL"] = WHEEL.format(tag=TAG).encode()
+    files[f"{info}/WHEEL"] = WHEEL.format(tag=tag).encode()
     record = f"{info}/RECORD"
     lines = []
     for name, text in files.items():
@@ -62,10 +60,11 @@ def contents(folder, version):
 
 
 def main():
-    folder, version, out = Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])
+    folder, version, machine, out = Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4])
+    tag = f"py3-none-manylinux_2_31_{machine}"
     when = time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6]
-    with zipfile.ZipFile(out / f"thinwire-{version}-{TAG}.whl", "w") as wheel:
-        for name, text in contents(folder, version):
+    with zipfile.ZipFile(out / f"thinwire-{version}-{tag}.whl", "w") as wheel:
+        for name, text in contents(folder, version, tag):
             entry = zipfile.ZipInfo(name, when)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.create_system = 3  # Unix: the rights below count

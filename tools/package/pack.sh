@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# pack.sh FOLDER VERSION: packs /stage/FOLDER into /out as archives, a Debian package and a wheel, and
-# copies the Containerfile that unpacks the archive there. Times are those of SOURCE_DATE_EPOCH and
-# all orders fixed, so that the same folder gives the same bytes.
+# pack.sh FOLDER VERSION ARCH MACHINE: packs /stage/FOLDER into /out as archives, a Debian package and a
+# wheel, and copies the Containerfile that unpacks the archive there. Times are those of
+# SOURCE_DATE_EPOCH and all orders fixed, so that the same folder gives the same bytes.
 set -euo pipefail
-readonly folder=/stage/$1 name=$1 version=$2 tools=/src/tools/package
+readonly folder=/stage/$1 name=$1 version=$2 arch=$3 machine=$4 tools=/src/tools/package
 
 archives() {
   tar --create --directory=/stage --format=gnu --sort=name --owner=0 --group=0 --numeric-owner \
@@ -31,7 +31,7 @@ debian_package() {
   cat >"$root/DEBIAN/control" <<CONTROL
 Package: thinwire
 Version: $version
-Architecture: amd64
+Architecture: $arch
 Maintainer: Thinwire's authors
 Depends: libc6 (>= 2.31)
 Recommends: ca-certificates
@@ -44,12 +44,12 @@ Description: trains language models on machines in different places
  and writes models in Hugging Face format. A nats-server comes with it.
 CONTROL
   find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
-  dpkg-deb --root-owner-group -Zxz --build "$root" "/out/thinwire_${version}_amd64.deb" >/dev/null
+  dpkg-deb --root-owner-group -Zxz --build "$root" "/out/thinwire_${version}_$arch.deb" >/dev/null
 }
 
 mkdir -p /out
 archives
 debian_package
-sed "s/NAME/$name/g" "$tools/Containerfile" >/out/Containerfile
-python3 "$tools/make_wheel.py" "$folder" "$version" /out
+sed "s/NAME/$name/g; s/MACHINE/$machine/g" "$tools/Containerfile" >"/out/Containerfile.$machine"
+python3 "$tools/make_wheel.py" "$folder" "$version" "$machine" /out
 python3 "$tools/make_sbom.py" "$name" "$version" /stage/linked >"/out/$name.spdx.json"

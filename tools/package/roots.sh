@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2016
-# Debian systems in folders, made by debootstrap and kept; sourced by tools/package.sh and
-# tools/check_package.sh. Needs root.
+# Debian systems in folders, made by debootstrap and kept; sourced by those who build and try packages,
+# with the folder for all of it in $cache. Needs root.
 
 readonly debian_host="deb.debian.org" # where apt's configuration names no mirror
 
@@ -28,6 +28,22 @@ require_tools() {
     command -v "$tool" >/dev/null ||
       die "there is no $tool; install it with: apt-get install --no-install-recommends debootstrap util-linux zstd"
   done
+}
+
+# Until this process ends, it is the only one that builds.
+enter_cache() {
+  mkdir -p "$cache"/{roots,build,ccache}
+  exec 9>"$cache/lock"
+  flock 9
+}
+
+# Prints the folder of a clone of this one with the commit that is checked out here.
+clone() {
+  local source="$cache/source"
+  [[ -d $source ]] || git clone --quiet . "$source"
+  git -C "$source" fetch --quiet "$PWD" HEAD
+  git -C "$source" checkout --quiet --detach FETCH_HEAD
+  echo "$source"
 }
 
 # The mirror that apt of this system uses for the archive with this label.
@@ -76,11 +92,12 @@ base_root() {
   echo "$root"
 }
 
-# build_root NAME SUITE SCRIPT [FILE]...: prints the folder of a system in which SCRIPT has run, as
-# root and with network, with the files beside it. It is made again whenever one of them changes.
+# build_root NAME SUITE ARCH SCRIPT [FILE]...: prints the folder of a system in which SCRIPT has run for
+# ARCH, as root and with network, with the files beside it. It is made again whenever one of them
+# changes.
 build_root() {
-  local name=$1 suite=$2 key root
-  shift 2
+  local name=$1 suite=$2 arch=$3 key root
+  shift 3
   key=$(cat "$@" | sha256sum | cut -c1-12)
   root="$cache/roots/$name-$key"
   if [[ ! -d $root ]]; then
@@ -94,7 +111,7 @@ build_root() {
     mkdir "$new/root/package"
     cp "$@" "$new/root/package/"
     in_root "$new" -- bash "/root/package/${1##*/}" "$(mirror_of Debian debian)" \
-      "$(mirror_of Debian-Security debian-security)" >"$log" 2>&1 || die "it failed; see $log"
+      "$(mirror_of Debian-Security debian-security)" "$arch" >"$log" 2>&1 || die "it failed; see $log"
     mv "$new" "$root"
   fi
   echo "$root"

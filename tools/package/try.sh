@@ -1,6 +1,7 @@
 #!/bin/sh
 # try.sh PACKAGE: tries the package in an empty folder as its first user would: one text of one's
 # own, trained on alone, then served to two members. Needs nothing but a shell and basic commands.
+# SECOND is how the second member's program is started, if it is another one.
 set -eu
 PATH=$1/bin:/usr/bin:/bin
 recipes=$1/recipes
@@ -36,7 +37,8 @@ address=$(sed -n 's/.*"address": *"\([^"]*\)".*/\1/p' ready.json)
 token=$(sed -n 's/.*"token": *"\([^"]*\)".*/\1/p' ready.json)
 thinwire join "$address" --token "$token" run.dir=one train.threads=1 >one.log 2>&1 &
 one=$!
-thinwire join "$address" --token "$token" run.dir=two train.threads=1 >two.log 2>&1 || { cat two.log; exit 1; }
+# shellcheck disable=SC2086 # a command
+${SECOND:-thinwire} join "$address" --token "$token" run.dir=two train.threads=1 >two.log 2>&1 || { cat two.log; exit 1; }
 wait $one || { cat one.log; exit 1; }
 wait $server || { cat serve.log; exit 1; }
 server=
