@@ -17,7 +17,7 @@ thinwire_check(clang_tidy tidy ${half} "${CMAKE_SOURCE_DIR}/tools/run_tidy.py" -
 thinwire_check(libtorch torch ${all} ${CMAKE_COMMAND} --workflow --preset torch)
 # Making the systems in which it builds takes too long for every clone, so it is skipped without them.
 thinwire_check(packages package ${all} bash -c
-               "nice tools/package.sh --cached && nice tools/check_package.sh")
+               "nice tools/package.sh --cached && nice tools/check_package.sh build/package-tried")
 set_tests_properties(packages PROPERTIES SKIP_RETURN_CODE 77)
 thinwire_check(asan_ubsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset asan-ubsan)
 thinwire_check(tsan sanitizer ${all} ${CMAKE_COMMAND} --workflow --preset tsan)

@@ -5,9 +5,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'EOT'
-Usage: tools/check_package.sh
+Usage: tools/check_package.sh [FOLDER]
 
-Checks the packages in build/package: their sums, the newest glibc that the programs ask for, what
+Checks the packages in the folder, build/package by default: their sums, the newest glibc that the programs ask for, what
 they link to at run time, their size, that they start on the oldest processor that is supported
 (under qemu-x86_64, where it is installed), and that they train and serve in fresh Debian 11, 12 and
 13, as a user that the system does not know, without a home and with a /tmp that runs no programs; in
@@ -19,6 +19,7 @@ EOT
 }
 
 cache="$PWD/.cache/package"
+packages="" # the folder
 source tools/package/roots.sh
 readonly newest_glibc=2.31 most_start_ms=30
 readonly own_libraries="libc.so.6|libm.so.6|libpthread.so.0|libdl.so.2|librt.so.1|ld-linux-(x86-64.so.2|aarch64.so.1)"
@@ -102,7 +103,7 @@ try_container() {
   while read -r instruction rest; do
     case $instruction in
       "" | "#" | FROM) ;;
-      ADD) tar -xf "build/package/${rest% *}" -C "$root${rest#* }" ;;
+      ADD) tar -xf "$packages/${rest% *}" -C "$root${rest#* }" ;;
       ENV) environment+=("$rest") ;;
       RUN) in_root "$root" -- sh -c "$rest" ;;
       WORKDIR) folder=$rest ;;
@@ -110,7 +111,7 @@ try_container() {
       ENTRYPOINT) [[ $rest == '["thinwire"]' ]] || die "Containerfile: another entry point: $rest" ;;
       *) die "Containerfile: $instruction is not tried here" ;;
     esac
-  done <build/package/Containerfile.x86_64
+  done <"$packages/Containerfile.x86_64"
   in_root "$root" -- env "${environment[@]}" sh -euc "
     cd $folder
     exec setpriv --reuid ${user%:*} --regid ${user#*:} --clear-groups sh -euc '
@@ -125,7 +126,7 @@ try_debian_package() {
   local suite=$1 root="$cache/try-deb"
   rm -rf --one-file-system "$root"
   cp -a --reflink=auto "$(base_root "$suite" "$suite")" "$root"
-  in_root "$root" "$PWD/build/package:/packages:ro" -- bash -euc '
+  in_root "$root" "$packages:/packages:ro" -- bash -euc '
     dpkg --install /packages/thinwire_*_amd64.deb
     thinwire --version
     [[ $(readlink -f /usr/bin/thinwire) -ef /usr/lib/thinwire/thinwire ]]
@@ -147,7 +148,7 @@ try_wheel() {
   local venv="$cache/try-wheel"
   rm -rf "$venv"
   python3 -m venv "$venv" 2>/dev/null || { say "no Python here: the wheel is not tried" && return; }
-  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index build/package/thinwire-*_x86_64.whl
+  "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$packages"/thinwire-*_x86_64.whl
   "$venv/bin/thinwire" --version | head -1
   "$venv/bin/nats-server" --version
   say "the wheel is installed by pip"
@@ -176,21 +177,21 @@ try_arm64() {
 
 main() {
   case "${1:-}" in
-    "") ;;
     -h | --help) usage && return ;;
-    *) usage >&2 && exit 2 ;;
+    -*) usage >&2 && exit 2 ;;
   esac
+  packages=$(realpath "${1:-build/package}")
   require_tools
-  local archives=(build/package/thinwire-*-x86_64-linux.tar.zst)
-  [[ -f ${archives[0]} ]] || die "there is no package in build/package; make it with tools/package.sh"
-  (cd build/package && sha256sum --quiet -c SHA256SUMS)
+  local archives=("$packages"/thinwire-*-x86_64-linux.tar.zst)
+  [[ -f ${archives[0]} ]] || die "there is no package in $packages; make it with tools/package.sh"
+  (cd "$packages" && sha256sum --quiet -c SHA256SUMS)
   local unpacked="$cache/unpacked" package archive
   rm -rf "$unpacked"
   mkdir -p "$unpacked"
-  for archive in build/package/*.tar.zst; do tar --zstd -xf "$archive" -C "$unpacked"; done
+  for archive in "$packages"/*.tar.zst; do tar --zstd -xf "$archive" -C "$unpacked"; done
   package=$(echo "$unpacked"/*-x86_64-linux)
   check_size "${archives[0]}" 40000000
-  check_size "$(echo build/package/thinwire-*_x86_64.whl)" 60000000
+  check_size "$(echo "$packages"/thinwire-*_x86_64.whl)" 60000000
   check_libraries "$package/bin/thinwire"
   check_libraries "$package/bin/nats-server"
   report_start "$package/bin/thinwire"

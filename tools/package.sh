@@ -14,7 +14,8 @@ see docs/packages.md. What it downloads and compiles is kept in .cache/package.
 
   --arm64     builds the same for aarch64 as well, with a cross-compiler and an emulator
   --sign KEY  signs SHA256SUMS with this SSH key (ssh-keygen -Y)
-  --cached    does nothing, with status 77, unless the systems in which it builds are there already
+  --cached    packs into build/package-tried, which is what run-tests tries; does nothing, with status
+              77, unless the systems in which it builds are there already
 EOT
 }
 
@@ -42,7 +43,8 @@ fill() {
   local folder=$1 source=$2 build=$3 objects=$4 nats=$5 arch=$6
   mkdir -p "$folder"/{bin,licenses}
   install -m 755 "$objects/out/thinwire" "$nats/opt/nats-server/$arch/nats-server" "$folder/bin/"
-  cp -r "$source"/{recipes,LICENSE,tools/package/README.md} "$objects"/out/{completion,man} "$folder/"
+  cp -r "$source"/{recipes,LICENSE} "$objects"/out/{completion,man} "$folder/"
+  sed "s/MACHINE/${machines[$arch]}/" "$source/tools/package/README.md" >"$folder/README.md"
   cp -rL "$build/opt/licenses/." "$nats/opt/nats-server/licenses/." "$folder/licenses/"
   chmod -R u=rwX,go=rX "$folder"
 }
@@ -75,7 +77,7 @@ main() {
         key=${2:?"--sign needs a key"}
         shift
         ;;
-      --cached) only_cached=true ;;
+      --cached) only_cached=true out="$PWD/build/package-tried" ;;
       -h | --help) usage && return ;;
       *) usage >&2 && exit 2 ;;
     esac

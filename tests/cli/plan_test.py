@@ -76,6 +76,12 @@ class Plan(PlanCase):
         self.assertAlmostEqual(result["members"][0]["flops"] / 1e12, 0.4 * 165.2)
         self.assert_refused("did you mean RTX 4090?", *RECIPE, "--members", "2", "--gpu", "RTX 4091")
 
+    def test_groups_that_the_recipe_needs_are_not_left_out(self):
+        pairs = self.members_file(group("fast", 2, "60T", "1G") + group("slow", 2, "0.1T", "1G"))
+        result = self.plan_json(*LARGE, "train.batch=16", "train.workers=4", "sync.method=diloco",
+                                "sync.within=allreduce", "sync.clusters=4", "--members", pairs)
+        self.assertEqual([one["name"] for one in result["members"]], ["fast", "slow"])
+
     def test_no_choice_of_groups_is_faster(self):
         chance = random.Random(1)
         for _ in range(4):
@@ -145,6 +151,9 @@ class Plan(PlanCase):
         rule = next(i for i, line in enumerate(lines) if line.startswith("---"))
         rows = lines[rule + 1:lines.index("", rule)]
         self.assertEqual(len(rows), 5)
+        marked = [row for row in rows if row.startswith("* ")]
+        self.assertEqual(len(marked), 1)
+        self.assertTrue(marked[0].startswith("* " + lines[2].removeprefix("Recommended: ")), done.stdout)
         self.assertNotIn("unknown", "".join(rows))
 
     def test_a_loss_that_nothing_supports_is_unknown(self):

@@ -247,6 +247,19 @@ TEST(MethodCost, SharesBySpeedGiveTheFastMoreRows) {
   EXPECT_GT(by_speed.utilization, equal.utilization);
 }
 
+TEST(MethodCost, WhoTakesFewRowsNeedsMemoryForTheseOnly) {
+  std::vector<Member> members = {machine(1, 6e12, 1e9), machine(2, 1e12, 1e9)};
+  auto overrides = kRecipe;
+  overrides.insert(overrides.end(), {"sync.method=diloco", "train.batch=16", "sync.shares=speed"});
+  const std::vector<Candidate> all = make_candidates("", overrides, 3).all;
+  const auto diloco = std::ranges::find(all, "diloco", &Candidate::method);
+  const MethodCost most = method_cost(*diloco, members, {}, 0);
+  members[1].memory_bytes = 0.9 * most.memory.total();
+  const MethodCost cost = method_cost(*diloco, members, {}, 0);
+  EXPECT_EQ(cost.too_small, "");
+  EXPECT_EQ(cost.microbatch, most.microbatch);
+}
+
 TEST(MethodCost, UnequalMembersAreOfferedSharesBySpeed) {
   const auto offered = [](bool unequal) {
     const std::vector<Candidate> all = make_candidates("", kRecipe, 4, 0, unequal).all;

@@ -65,10 +65,10 @@ class OldServer : public testing::Test {
 };
 
 TEST_F(OldServer, IsRefusedBeforeItTouchesTheStore) {
-  EXPECT_EQ(why_refused("2.8.4"),
-            "nats-server 2.8.4 (" + (folder_ / "nats-server").string() +
-                ") loses stored messages when it is restarted; it has to be 2.9.0 or later, better "
-                "2.10.23: install that, or put the program beside thinwire");
+  EXPECT_EQ(why_refused("2.8.4"), "nats-server 2.8.4 (" + (folder_ / "nats-server").string() +
+                                      ") may lose stored messages after a kill or a power cut; it "
+                                      "has to be 2.9.0 or later, better "
+                                      "2.10.23: install that, or put the program beside thinwire");
   EXPECT_FALSE(fs::exists(folder_ / "server"));
 }
 

@@ -32,11 +32,14 @@ constexpr const char* kWhatToCheck =
     "check the address, that `thinwire serve` runs there, and that the port is open from here";
 
 Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
-  transport::NatsOptions options{
-      .target = {access.servers, access.authority, as.seed, kTimeoutSeconds, as.jwt},
-      .run = access.run,
-      .self = transport::participant_name(make_signer(as.seed)->key()),
-      .max_blob_bytes = kMaxBlobBytes};
+  transport::NatsOptions options{.target = {.servers = access.servers,
+                                            .ca_pem = access.authority,
+                                            .identity = as.seed,
+                                            .timeout_s = kTimeoutSeconds,
+                                            .jwt = as.jwt},
+                                 .run = access.run,
+                                 .self = transport::participant_name(make_signer(as.seed)->key()),
+                                 .max_blob_bytes = kMaxBlobBytes};
   if (!access.newcomer.jwt.empty()) {  // a cluster
     options.target.server_name = "";
     options.settle_s = kSettleSeconds;

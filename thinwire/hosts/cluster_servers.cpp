@@ -27,7 +27,8 @@ class ClusterServers final : public RunServers {
         {.target = {.servers = entrance_.servers,
                     .ca_pem = entrance_.authority,
                     .identity = seed_,
-                    .timeout_s = silence_s_,
+                    .timeout_s = kTimeoutSeconds,
+                    .silence_s = silence_s_,
                     .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
                     .server_name = "",
                     .only_these = entrance_.sites},
@@ -44,7 +45,7 @@ class ClusterServers final : public RunServers {
  private:
   const Entrance entrance_;
   const Seed seed_;
-  const double silence_s_;  // after which a connection is given up (NatsTarget)
+  const double silence_s_;  // as of NatsTarget
 };
 
 }  // namespace

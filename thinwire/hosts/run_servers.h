@@ -51,8 +51,8 @@ std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
 std::unique_ptr<RunServers> use_mailbox(const fs::path& folder, const Seed& coordinator);
 
 // `timeout_s`: of the run (sync.timeout_s). With a short one the coordinator turns sooner to
-// another server if its own hangs, before it takes the members for lost that it cannot hear. Throws
-// as open_cluster (entrance.h) does.
+// another server if its own hangs, so that it hears its members again. Throws as open_cluster
+// (entrance.h) does.
 std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator,
                                         double timeout_s);
 

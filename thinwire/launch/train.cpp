@@ -70,9 +70,8 @@ void require_disk(const config::Recipe& recipe) {
   const double need = method::checkpoint_bytes(recipe);
   if (unknown || static_cast<double>(space.available) >= need) return;
   throw UsageError(fmt::format(
-      "[run] dir must be on a disk with room for a checkpoint, which takes about {}, got {} with "
-      "{} "
-      "free; make room or choose a folder on another disk",
+      "[run] dir must be on a disk with room for a checkpoint, which takes about {}, got {}, where "
+      "{} are free; make room or choose a folder on another disk",
       format_bytes(need), recipe.run.dir, format_bytes(static_cast<double>(space.available))));
 }
 

@@ -1,4 +1,4 @@
-// How a coordinator handles the statements of members, and that the store comes and goes.
+// How a coordinator handles members' statements, and the store's coming and going.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -16,12 +16,23 @@ constexpr uint64_t kSoonerWhenLacking = 10;       // so many times more often sn
 
 }  // namespace
 
-// Somebody's message has arrived. What nobody was heard beyond report_s is nobody's silence.
+// A member's message has arrived. If it ends a time in which nobody was heard
+// (Decision::is_cut_off), what exceeds report_s of that time counts neither as silence nor as time
+// that the round was open.
 void Coordinator::hear() {
-  const double deaf_s = now_ - observed_.heard_at - options_.report_s();
+  const double quiet_s = now_ - observed_.heard_at;
+  const double deaf_s = quiet_s - options_.report_s();
   observed_.heard_at = now_;
-  if (deaf_s <= 0) return;
-  for (auto& [member, seen] : observed_.members) seen.at = std::min(seen.at + deaf_s, now_);
+  if (deaf_s <= 0 || quiet_s >= options_.timeout_s || !state_.has_several_present()) return;
+  // Both by the same time: what arrived keeps its place in the round.
+  const double open_s = std::min(deaf_s, now_ - observed_.front_since);
+  observed_.front_since += open_s;
+  for (auto& [operation, arrival] : observed_.offers) arrival.at += open_s;
+  for (auto& [member, seen] : observed_.members) {
+    const double forgiven_s = std::min(deaf_s, options_.timeout_s - seen.forgiven_s);
+    seen.at = std::min(seen.at + forgiven_s, now_);
+    seen.forgiven_s += forgiven_s;
+  }
 }
 
 // Null for a member that the ledger does not know; otherwise records that it is alive.
@@ -30,6 +41,7 @@ Seen* Coordinator::seen(int member) {
   const auto found = observed_.members.find(member);
   if (found == observed_.members.end()) return nullptr;
   found->second.at = now_;
+  found->second.forgiven_s = 0;
   found->second.heard = true;
   found->second.departed = false;
   agenda_.heard(member);
@@ -39,7 +51,6 @@ Seen* Coordinator::seen(int member) {
 void Coordinator::receive(const JoinRequest& join) {
   const std::optional<int> member = state_.find(join.key);
   if (!member) {
-    hear();
     if (is_missing(join.position)) return take_stranger(join);
     observed_.newcomers[join.key] = join;
     agenda_.reopen();

@@ -91,13 +91,18 @@ bool Decision::is_silent(double since) const {
   return !state_.finished && silence(since) >= options_.silence_s();
 }
 
-// For how long a member was silent that was last heard at this time. Whoever is present reports
-// every report_s, so while nobody at all is heard, it is the coordinator that cannot be reached:
-// that is nobody's silence, unless it lasts.
+// How long a member last heard at `since` has been silent.
 double Decision::silence(double since) const {
-  const bool lasts = now_ - observed_.heard_at >= options_.timeout_s;
-  const double until = lasts ? now_ : std::min(now_, observed_.heard_at + options_.report_s());
-  return until - since;
+  return (is_cut_off() ? observed_.heard_at + options_.report_s() : now_) - since;
+}
+
+// Whether nobody is heard although several members are present, each of which reports every
+// report_s: then it is the coordinator that cannot be reached, and its members' silence does not
+// count. If that lasts for timeout_s, they are gone.
+bool Decision::is_cut_off() const {
+  const double quiet_s = now_ - observed_.heard_at;
+  return quiet_s > options_.report_s() && quiet_s < options_.timeout_s &&
+         state_.has_several_present();
 }
 
 // Decides how a member catches up if it has returned, or cannot catch up as decided before.

@@ -88,6 +88,7 @@ class Decision {
   bool is_absent(int member) const;
   bool is_long_silent(int member) const;
   double silence(double since) const;
+  bool is_cut_off() const;
   bool has_half(const Arrivals& arrivals) const;
   const Arrival* contribution(int member, uint64_t round, uint32_t epoch, uint32_t fragment) const;
   void close();

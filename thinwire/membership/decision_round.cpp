@@ -111,6 +111,7 @@ bool Decision::can_close(Arrivals& arrivals) const {
     if (!all_absent) break;
   }
   if (all) return true;
+  if (is_cut_off()) return false;
   if (!arrivals.deadlines) {
     arrivals.deadlines = deadlines_of(options_, arrivals.seconds, observed_.round_s);
   }

@@ -17,6 +17,7 @@ struct Seen {
   // When the member's last message arrived, or since when one could: since this coordinator or the
   // store's connection is there.
   double at = 0;
+  double forgiven_s = 0;             // by how much `at` is later than that (Coordinator::hear)
   bool heard = false;                // a message since the last record of its phase
   bool reported = false;             // its position, since the store was last connected
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
@@ -52,7 +53,7 @@ struct Observed {
   std::map<Overdue, Arrival> offers;
   std::map<Overdue, Offer> early;  // for rounds that may open with the next record
   std::map<int, Lack> lacks;       // by member
-  double heard_at = 0;             // when anybody's last message arrived, as Seen::at
+  double heard_at = 0;             // when any member's last message arrived, as Seen::at
   double front_since = 0;          // when the oldest open round became the oldest
   double round_s = 0;              // how long the last round took; 0: not known
 };

@@ -295,6 +295,12 @@ std::optional<int> State::find(const PublicKey& key) const {
   return *place;
 }
 
+bool State::has_several_present() const {
+  const auto present = [](const Member& member) { return !is_gone(member.phase); };
+  const auto first = std::ranges::find_if(members, present);
+  return first != members.end() && std::any_of(first + 1, members.end(), present);
+}
+
 const Opening* State::opening(uint64_t round) const {
   const auto found = std::ranges::find(open, round, &Opening::round);
   return found == open.end() ? nullptr : &*found;

@@ -93,6 +93,8 @@ struct State {
   // Where `key` is in by_key, or would be.
   std::vector<int>::const_iterator place_of(const PublicKey& key) const;
   std::optional<int> find(const PublicKey& key) const;
+  // Whether more than one member is present.
+  bool has_several_present() const;
   // The opening of an open round; null if the round is not open.
   const Opening* opening(uint64_t round) const;
   // The terms of a contribution that is overdue; null if it is not.

@@ -203,24 +203,32 @@ std::string bottleneck(const MethodCost& cost, std::span<const Member> members, 
   return fmt::format("{}'s line {}", place, line.up ? "up" : "down");
 }
 
-std::string first_too_small(std::span<const Member> members, double bytes) {
-  for (const Member& member : members) {
-    if (member.memory_bytes > 0 && member.memory_bytes < bytes) return member.name;
+// The first group whose members lack the memory for their rows; empty: none.
+std::string first_too_small(const config::Recipe& recipe, const PlannedModel& model,
+                            const method::StateBytes& state, std::span<const Member> members,
+                            std::span<const int64_t> rows, double program) {
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].memory_bytes == 0) continue;
+    method::StepMemory memory = method::step_memory(recipe, model.tensors, state, rows[i]);
+    memory.program = program;
+    if (members[i].memory_bytes < memory.total()) return members[i].name;
   }
   return {};
 }
 
-// Halves the rows of a pass until the step fits or one row is left.
+// Halves the rows of a pass until the step fits or one row is left. `rows`: of a member, by group.
 void fit_memory(MethodCost& cost, config::Recipe recipe, const PlannedModel& model,
-                const method::StateBytes& state, std::span<const Member> members, int64_t rows) {
+                const method::StateBytes& state, std::span<const Member> members,
+                std::span<const int64_t> rows) {
   const double program = cost.memory.program;
+  const int64_t most = *std::ranges::max_element(rows);
   int64_t& microbatch = recipe.train.microbatch;
   for (;;) {
     cost.microbatch = microbatch;
-    cost.memory = method::step_memory(recipe, model.tensors, state, rows);
+    cost.memory = method::step_memory(recipe, model.tensors, state, most);
     cost.memory.program = program;
-    cost.too_small = first_too_small(members, cost.memory.total());
-    const int64_t now = microbatch == 0 ? rows : std::min(microbatch, rows);
+    cost.too_small = first_too_small(recipe, model, state, members, rows, program);
+    const int64_t now = microbatch == 0 ? most : std::min(microbatch, most);
     const bool one_pass = recipe.train.update == config::UpdateTime::kLayer;
     if (cost.too_small.empty() || now == 1 || one_pass) return;
     microbatch = (now + 1) / 2;
@@ -304,7 +312,7 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   cost.utilization = mean_of_members(machines, compute) / cost.step_seconds;
   add_price(cost, machines);
   cost.memory.program = program_bytes + method::step_code_bytes(recipe);
-  fit_memory(cost, recipe, model, demand.state, machines, *std::ranges::max_element(rows));
+  fit_memory(cost, recipe, model, demand.state, machines, rows);
   cost.loss = expected_loss(candidate, cost.sync_every,
                             {model.tensors, model.parameters, model.non_embedding}, own_laws);
   cost.bottleneck =

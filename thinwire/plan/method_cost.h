@@ -35,7 +35,7 @@ struct MethodCost {
   double kilowatt_hours = 0;
   double price = 0;
   int64_t microbatch = 0;     // train.microbatch, or fewer rows if only these fit
-  method::StepMemory memory;  // of each member
+  method::StepMemory memory;  // of a member with the most rows
   std::string too_small;      // the first member that lacks the memory; empty: none
   ExpectedLoss loss;
   std::string bottleneck;    // to be shown

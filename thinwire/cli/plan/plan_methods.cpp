@@ -11,6 +11,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <optional>
 #include <set>
 
 #include "thinwire/base/error.h"
@@ -29,6 +30,7 @@ namespace {
 constexpr int64_t kMaxMembers = 1'000'000;
 constexpr size_t kMostGroupsWhole = 6;   // of which every choice is tried
 constexpr double kClearlySooner = 0.95;  // of the time that all members together take
+constexpr double kSooner = 0.99;
 
 struct PlanMethodsArguments {
   std::string recipe;
@@ -163,11 +165,12 @@ void add_costs(MethodPlan& plan, const PlanMethodsArguments& arguments) {
   }
 }
 
-// Which groups could take part without the others, as bits: all choices of a few groups; of many,
-// the fastest one, two and so on, and all but one.
+// Which groups could take part without the others, as bits: every choice of a few groups; of more,
+// the fastest one, the fastest two and so on, and all but each one; none of more than 64.
 std::vector<uint64_t> partial_groups(std::span<const plan::Member> groups) {
   const size_t count = groups.size();
   std::vector<uint64_t> choices;
+  if (count > std::numeric_limits<uint64_t>::digits) return choices;
   if (count <= kMostGroupsWhole) {
     for (uint64_t choice = 1; choice + 1 < uint64_t{1} << count; ++choice) {
       choices.push_back(choice);
@@ -185,9 +188,9 @@ std::vector<uint64_t> partial_groups(std::span<const plan::Member> groups) {
   return {few.begin(), few.end()};
 }
 
-// The plan without the groups that are not chosen.
-MethodPlan with_groups(const MethodPlan& whole, uint64_t choice,
-                       const PlanMethodsArguments& arguments) {
+// The plan without the groups that are not chosen; nullopt if the recipe cannot do without them.
+std::optional<MethodPlan> with_groups(const MethodPlan& whole, uint64_t choice,
+                                      const PlanMethodsArguments& arguments) {
   MethodPlan part;
   part.recipe = whole.recipe;
   part.model = whole.model;
@@ -197,7 +200,11 @@ MethodPlan with_groups(const MethodPlan& whole, uint64_t choice,
     const bool takes_part = (choice >> i & 1) != 0;
     (takes_part ? part.members : part.idle).push_back(whole.members[i]);
   }
-  add_costs(part, arguments);
+  try {
+    add_costs(part, arguments);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
   return part;
 }
 
@@ -212,17 +219,24 @@ MethodPlan without_hindrance(MethodPlan whole, const PlanMethodsArguments& argum
   std::vector<MethodPlan> parts;
   double least = plan::least_loss(whole.costs);
   for (const uint64_t choice : partial_groups(whole.members)) {
-    parts.push_back(with_groups(whole, choice, arguments));
+    std::optional<MethodPlan> part = with_groups(whole, choice, arguments);
+    if (!part) continue;
+    parts.push_back(*std::move(part));
     least = std::min(least, plan::least_loss(parts.back().costs));
   }
   whole.recommended = plan::recommend(whole.costs, arguments.tolerance, least);
-  MethodPlan* best = nullptr;
   for (MethodPlan& part : parts) {
     part.recommended = plan::recommend(part.costs, arguments.tolerance, least);
-    if (seconds_of(part) <
-        (best == nullptr ? kClearlySooner * seconds_of(whole) : seconds_of(*best))) {
-      best = &part;
-    }
+  }
+  // Of those that take about as long, the one that leaves out the fewest.
+  std::ranges::stable_sort(parts, {},
+                           [](const MethodPlan& part) { return plan::member_count(part.idle); });
+  MethodPlan* best = nullptr;
+  double most_s = kClearlySooner * seconds_of(whole);
+  for (MethodPlan& part : parts) {
+    if (seconds_of(part) >= most_s) continue;
+    best = &part;
+    most_s = kSooner * seconds_of(part);
   }
   if (best == nullptr) return whole;
   if (whole.recommended) best->seconds_with_all = seconds_of(whole);

@@ -130,8 +130,11 @@ report::Table table_of(const MethodPlan& plan) {
   return table;
 }
 
-// The first to finish of those that can run and fit; those with a known loss before others.
+// The first to finish of those that can run and fit, those with a known loss before others, and the
+// recommended one, which is marked.
 report::Table fastest_of(const MethodPlan& plan) {
+  const plan::MethodCost* const best =
+      plan.recommended ? &plan.costs[plan.recommended->index] : nullptr;
   std::vector<const plan::MethodCost*> costs;
   for (const plan::MethodCost& cost : plan.costs) {
     if (cost.runs && cost.too_small.empty()) costs.push_back(&cost);
@@ -139,17 +142,23 @@ report::Table fastest_of(const MethodPlan& plan) {
   std::ranges::stable_sort(costs, {}, [](const plan::MethodCost* cost) {
     return std::pair(!cost->loss.nats.has_value(), cost->seconds);
   });
+  const auto place = std::ranges::find(costs, best) - costs.begin();
+  if (costs.size() > kFastestShown) {
+    if (best != nullptr && std::cmp_greater_equal(place, kFastestShown)) {
+      costs[kFastestShown - 1] = best;
+    }
+    costs.resize(kFastestShown);
+  }
   report::Table table{{{"fastest", true},
                        {"received\na step"},
                        {"time to\nfinish"},
                        {"memory\na member"},
                        {"expected\nloss"}},
                       {}};
-  for (const plan::MethodCost* cost :
-       std::span(costs).first(std::min(costs.size(), kFastestShown))) {
-    table.rows.push_back({cost->name(), format_bytes(cost->received_bytes),
-                          format_seconds(cost->seconds), format_bytes(cost->memory.total()),
-                          loss_cell(*cost)});
+  for (const plan::MethodCost* cost : costs) {
+    table.rows.push_back({(cost == best ? "* " : "  ") + cost->name(),
+                          format_bytes(cost->received_bytes), format_seconds(cost->seconds),
+                          format_bytes(cost->memory.total()), loss_cell(*cost)});
   }
   return table;
 }
@@ -203,7 +212,7 @@ std::string idle_sentence(const MethodPlan& plan) {
   const std::string with_them =
       plan.seconds_with_all
           ? fmt::format("all {} members would take {}", all, format_seconds(*plan.seconds_with_all))
-          : fmt::format("no method fits all {} members", all);
+          : fmt::format("no method that fits all {} members is expected to end as low", all);
   return fmt::format("without {}: {}", fmt::join(names, ", "), with_them);
 }
 
@@ -239,7 +248,7 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
   for (const plan::Member& member : plan.members) json["members"].push_back(member_json(member));
   json["idle_members"] = nlohmann::ordered_json::array();
   for (const plan::Member& member : plan.idle) json["idle_members"].push_back(member_json(member));
-  json["seconds_with_all_members"] = number_json(plan.seconds_with_all);
+  if (plan.seconds_with_all) json["seconds_with_all_members"] = *plan.seconds_with_all;
   for (size_t i = 0; i < plan.costs.size(); ++i) {
     json["methods"].push_back(cost_json(plan.costs[i]));
     const plan::Candidate& candidate = plan.candidates.all[i];
@@ -281,7 +290,8 @@ void print_plan(const MethodPlan& plan, bool all) {
              counted(taking_part + idle, "member"), counted(plan.recipe.train.steps, "step"),
              plan.recipe.train.batch * plan.recipe.train.sequence);
   print_recommendation(plan);
-  fmt::print("\n{}\n", all ? table_of(plan).terminal() : fastest_of(plan).terminal());
+  const report::Table table = all ? table_of(plan) : fastest_of(plan);
+  if (!table.rows.empty()) fmt::print("\n{}\n", table.terminal());
   if (all) fmt::print("In parentheses: a paper's schedule, only simulated here.\n");
   fmt::print("Loss: {}; unknown: no run or paper supports a figure.\n",
              plan.laws.empty() ? "the scaling laws of arXiv 2409.13198"

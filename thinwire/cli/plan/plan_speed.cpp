@@ -21,8 +21,7 @@ constexpr int64_t kSteps = 2;
 constexpr int64_t kWarmup = 1;
 constexpr std::string_view kInstead =
     "give --gpu, --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed "
-    "--json` "
-    "printed on a member)";
+    "--json` printed on a member)";
 
 // The recipe with as many rows per step as take about a second.
 config::Recipe short_step(config::Recipe recipe) {

@@ -99,7 +99,8 @@ MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here);
 std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t workers_here);
 
 // About what a checkpoint of the run takes on disk: the trained weights, of each worker where they
-// train independently, and the state of the method and of all workers. model.vocab must be set.
+// train independently, the state of the method and of all workers, and the base that an adapter was
+// merged into. model.vocab must be set.
 double checkpoint_bytes(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

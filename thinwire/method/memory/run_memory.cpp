@@ -168,6 +168,13 @@ std::string advice(const config::Recipe& recipe, int64_t workers_here) {
   return fmt::format("lower {}", fmt::join(names, " or "));
 }
 
+// Of the base that the factors are merged into, which then differs from the model's file.
+double merged_base_bytes(const config::Recipe& recipe) {
+  if (!find_adapter(recipe.adapter.kind).merges) return 0;
+  return weight_bytes(adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen,
+                      WeightFormat::kF32);
+}
+
 }  // namespace
 
 double checkpoint_bytes(const config::Recipe& recipe) {
@@ -176,7 +183,8 @@ double checkpoint_bytes(const config::Recipe& recipe) {
   const StateBytes state = method.state(recipe, tensors);
   const auto workers = static_cast<double>(recipe.train.workers);
   const double weights = weight_bytes(tensors, trained_format(recipe));
-  return (method.local_updates ? workers : 1) * weights + state.consensus + workers * state.local;
+  return merged_base_bytes(recipe) + (method.local_updates ? workers : 1) * weights +
+         state.consensus + workers * state.local;
 }
 
 MemoryNeed run_memory(const config::Recipe& recipe, int64_t workers_here) {

@@ -209,8 +209,15 @@ Failure failure_of(natsStatus status) {
   return {FailureKind::kRefused, why_refused(status, last_error())};
 }
 
+// Where several servers may answer, each has half of the time.
+double shared_s(const NatsTarget& target, double seconds) {
+  return target.servers.size() > 1 ? seconds / 2 : seconds;
+}
+
+double timeout_s(const NatsTarget& target) { return shared_s(target, target.timeout_s); }
+
 double silence_s(const NatsTarget& target) {
-  return target.servers.size() > 1 ? target.timeout_s / 2 : target.timeout_s;
+  return shared_s(target, target.silence_s > 0 ? target.silence_s : target.timeout_s);
 }
 
 void take_identity(natsOptions* options, const Sink& sink, void* closure) {
@@ -243,7 +250,8 @@ Owned<natsOptions> options_of(const NatsTarget& target, const Sink& sink, void* 
   for (const std::string& server : target.servers) urls.push_back("tls://" + server);
   std::vector<const char*> names;
   for (const std::string& url : urls) names.push_back(url.c_str());
-  const auto timeout_ms = static_cast<int64_t>(silence_s(target) * kMillisecond);
+  const auto timeout_ms = static_cast<int64_t>(timeout_s(target) * kMillisecond);
+  const auto silence_ms = static_cast<int64_t>(silence_s(target) * kMillisecond);
   require(natsOptions_SetServers(made, names.data(), static_cast<int>(names.size())),
           "take the servers' addresses");
   natsOptions_SetNoRandomize(made, target.only_these);
@@ -251,7 +259,7 @@ Owned<natsOptions> options_of(const NatsTarget& target, const Sink& sink, void* 
   take_certificates(made, target);
   take_identity(made, sink, closure);
   natsOptions_SetTimeout(made, timeout_ms);
-  natsOptions_SetPingInterval(made, std::max<int64_t>(timeout_ms / (kPingsUnanswered + 1), 1));
+  natsOptions_SetPingInterval(made, std::max<int64_t>(silence_ms / (kPingsUnanswered + 1), 1));
   natsOptions_SetMaxPingsOut(made, kPingsUnanswered);
   natsOptions_SetWriteDeadline(made, timeout_ms);
   natsOptions_SetMaxReconnect(made, -1);
@@ -328,7 +336,7 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   sink->signer = make_signer(target.identity);
   sink->jwt = target.jwt;
   const uint64_t number = sinks().add(sink);
-  const ConnectBound bound(silence_s(target));
+  const ConnectBound bound(timeout_s(target));
   const Owned<natsOptions> options = options_of(target, *sink, closure_of(number));
   natsConnection* made = nullptr;
   natsStatus status = NATS_OK;
@@ -343,7 +351,7 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
     if (bound.expired()) {
       return fail(FailureKind::kLostPeer,
                   fmt::format("the server took the connection, but then did not answer for {:g} s",
-                              silence_s(target)));
+                              timeout_s(target)));
     }
     return tl::unexpected(failure_of(status));
   }

@@ -61,10 +61,12 @@ struct NatsTarget {
   std::vector<std::string> servers;  // HOST:PORT
   std::string ca_pem;  // an authority whose certificates are accepted, in PEM; empty: the system's
   Seed identity{};     // seed of the user's NKey
-  // After which a silent connection is closed, and after which each of the two halves of making one
-  // is given up: until the server's first message, and from there on. With several servers it is
-  // half of this, because another one may answer.
+  // After which each of the two halves of making a connection is given up: until the server's first
+  // message, and from there on. With several servers it is half of this, because another one may
+  // answer.
   double timeout_s = 30;
+  // After which a silent connection is closed; likewise. 0: timeout_s.
+  double silence_s = 0;
   // The user's JWT (nats_jwt.h); empty: the servers know the key.
   std::string jwt = {};
   // The name in the servers' certificates; empty: that of the address.

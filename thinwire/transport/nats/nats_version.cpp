@@ -35,10 +35,11 @@ std::optional<NatsVersion> parse_nats_version(std::string_view text) {
 std::optional<NatsVersion> check_nats_version(const std::string& program) {
   const auto version = parse_nats_version(run_process({program, "--version"}, "").text);
   if (version && *version < kOldestNats) {
-    throw UsageError(fmt::format(
-        "nats-server {} ({}) loses stored messages when it is restarted; it has to be {} or later, "
-        "better {}: install that, or put the program beside thinwire",
-        text_of(*version), program, text_of(kOldestNats), text_of(kSafeNats)));
+    throw UsageError(
+        fmt::format("nats-server {} ({}) may lose stored messages after a kill or a power cut; it "
+                    "has to be {} or later, "
+                    "better {}: install that, or put the program beside thinwire",
+                    text_of(*version), program, text_of(kOldestNats), text_of(kSafeNats)));
   }
   return version;
 }

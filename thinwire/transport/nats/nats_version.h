@@ -14,7 +14,7 @@ struct NatsVersion {
   auto operator<=>(const NatsVersion&) const = default;
 };
 
-// Older ones are refused: they lose messages whenever they are restarted.
+// Older ones are refused: they may lose stored messages after a kill or a power cut.
 inline constexpr NatsVersion kOldestNats{2, 9, 0};
 // Older ones may lose messages when they or their machine crash.
 inline constexpr NatsVersion kSafeNats{2, 10, 23};
