@@ -33,7 +33,8 @@ struct Options {
   double report_s() const { return timeout_s / 40; }  // members report at least this often
   double retry_s() const { return timeout_s / 40; }   // an unanswered append is repeated
   double absent_s() const { return timeout_s / 20; }  // a member silent for longer is absent
-  // A member silent this long is lost, or after timeout_s if nobody else is heard either.
+  // A member silent this long is lost; if there are others, and none is heard either, after
+  // timeout_s.
   double silence_s() const { return timeout_s / 4; }
   // A complete run is served for members that lack its end, until they have been silent this long;
   // by a coordinator that was started since their last message, for silence_s from then on.
