@@ -154,7 +154,8 @@ void be_deaf(const fs::path& folder, int port, int count) {
 void ask(const fs::path& folder, int port, size_t bytes) {
   const auto connection = connect_deaf(folder, port);
   for (size_t asked = 0; asked < bytes; asked += kPayloadBytes) {
-    require(connection->publish(NatsSubjects(kRun).get_chunk(kNames[0], "*"), kDeafInbox, {}, {}));
+    require(connection->publish(NatsSubjects(kRun).get_chunk(kNames[0], NatsSubjects::kAllChunks),
+                                kDeafInbox, {}, {}));
   }
 }
 

@@ -186,9 +186,10 @@ class Mailbox(HostsCase):
             said = len(server.messages)
             for number in range(100 * 2**offence):
                 chunk = os.urandom(8)
-                place = run / name / "blobs" / hashlib.sha256(chunk).hexdigest()[:2]
+                blob = hashlib.sha256(chunk).hexdigest()
+                place = run / name / "blobs" / blob[:2]
                 place.mkdir(parents=True, exist_ok=True)
-                (place / hashlib.sha256(chunk).hexdigest()).write_bytes(chunk)
+                (place / f"{blob}-0").write_bytes(chunk)
             server.wait_for("member 0 misuses the store: it has stored", said)
         self.assert_refused(member, 1, "excluded")
         deadline = time.monotonic() + PATIENCE

@@ -67,7 +67,7 @@ FUZZ_TARGET(answer)(const uint8_t* data, size_t size) {
     case 0:
       take_answer(parse_last_sequence(bytes));
       take_answer(parse_stored_count(bytes));
-      take_answer(parse_chunk_names(bytes, NatsSubjects("run"), "holder"));
+      take_answer(parse_stored_blobs(bytes, NatsSubjects("run"), "holder"));
       take_answer(parse_listed_stores(bytes));
       take_answer(parse_site(bytes));
       break;

@@ -33,7 +33,7 @@ Bytes conversation() {
   Bytes all;
   const std::string name = to_hex(sha256(as_bytes(std::string_view("chunk"))));
   const std::string request =
-      fmt::format("PUB $JS.API.DIRECT.GET.run-blobs.run.blob.you.{} in.1 0\r\n\r\n", name);
+      fmt::format("PUB $JS.API.DIRECT.GET.run-blobs.run.blob.you.{}.0 in.1 0\r\n\r\n", name);
   const std::string_view chunk = "HMSG in.1 9 12 17\r\nNATS/1.0\r\n\r\nchunk\r\n";
   for (const int client : {0, 1}) {
     say(all, kServerSays[client], "INFO {\"connect_urls\":[]}\r\n");

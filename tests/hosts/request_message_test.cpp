@@ -55,7 +55,7 @@ TEST_F(RequestMessage, AnotherProtocolVersionIsNamed) {
   bytes[4] = kProtocolVersion + 1;
   const auto read = decode_request(bytes, coordinator->key());
   ASSERT_FALSE(read);
-  EXPECT_NE(read.error().message.find("it is of version 3, this program's is 2"), std::string::npos)
+  EXPECT_NE(read.error().message.find("it is of version 4, this program's is 3"), std::string::npos)
       << read.error().message;
 }
 

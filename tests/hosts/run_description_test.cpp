@@ -59,7 +59,7 @@ TEST(RunDescription, NamesTheFilesOfTheModelWhereThereAreSome) {
 }
 
 TEST(RunDescription, OtherVersionsAreNamed) {
-  EXPECT_THAT(refusal("\"protocol\": 2", "\"protocol\": 9"), HasSubstr("protocol version 9"));
+  EXPECT_THAT(refusal("\"protocol\": 3", "\"protocol\": 9"), HasSubstr("protocol version 9"));
   EXPECT_THAT(
       refusal(fmt::format("\"numerics\": {}", checkpoint::kNumericsVersion), "\"numerics\": 99"),
       HasSubstr("numerics version 99"));

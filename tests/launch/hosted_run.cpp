@@ -41,10 +41,10 @@ class DyingCourier final : public PassingCourier {
     count_down();
     return PassingCourier::put(std::move(blob), priority, std::move(done));
   }
-  void get(const transport::BlobId& id, std::vector<std::string> holders,
-           transport::Priority priority, Got got) override {
+  void get_part(const Sha256& blob, const transport::BlobId& part, std::vector<std::string> holders,
+                transport::Priority priority, Got got) override {
     count_down();
-    PassingCourier::get(id, std::move(holders), priority, std::move(got));
+    PassingCourier::get_part(blob, part, std::move(holders), priority, std::move(got));
   }
   void publish(const std::string& topic, Bytes statement) override {
     count_down();

@@ -26,12 +26,12 @@ class PassingCourier : public transport::Courier {
                         Done done) override {
     return to_->put(std::move(blob), priority, std::move(done));
   }
-  void get(const transport::BlobId& id, std::vector<std::string> holders,
-           transport::Priority priority, Got got) override {
-    to_->get(id, std::move(holders), priority, std::move(got));
+  void get_part(const Sha256& blob, const transport::BlobId& part, std::vector<std::string> holders,
+                transport::Priority priority, Got got) override {
+    to_->get_part(blob, part, std::move(holders), priority, std::move(got));
   }
-  void drop(const Sha256& chunk, const std::string& holder, Done done) override {
-    to_->drop(chunk, holder, std::move(done));
+  void drop(const Sha256& blob, const std::string& holder, Done done) override {
+    to_->drop(blob, holder, std::move(done));
   }
   void count(Counted counted) override { to_->count(std::move(counted)); }
   void list(const std::string& holder, Listed listed) override {

@@ -72,7 +72,8 @@ TEST_F(BlobFetches, AskTheSubstituteAfterTheHolders) {
 class NotedCourier final : public transport::IdleCourier {
  public:
   bool connected() const override { return is_connected; }
-  void get(const transport::BlobId&, std::vector<std::string> holders, Priority, Got got) override {
+  void get_part(const Sha256&, const transport::BlobId&, std::vector<std::string> holders, Priority,
+                Got got) override {
     asked.push_back(holders.front());
     last_ = std::move(got);
   }

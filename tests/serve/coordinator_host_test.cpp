@@ -366,12 +366,12 @@ TEST_F(HostOfAStore, KeepsWhatMembersOfferForAsLongAsItIsNeeded) {
     return kept;
   };
   options_.keeps = true;
-  // Its own, which have the same chunks as payloads of members.
+  // Its own, which are the same blobs as payloads of members.
   const Bytes early = payload(0, 0), later = payload(1, 0);
   courier_->put(std::make_shared<const Bytes>(early), transport::Priority::kBulk, [](auto) {});
   network_.run_until(now_);
   begin(9);
-  host_->protect({transport::blob_id(later).name});
+  host_->protect(transport::blob_id(later).name);
   for (const uint64_t round : {0, 1}) close(round);
   for (const int member : {0, 1, 2}) EXPECT_TRUE(keeps(payload(member, 1)));
   const membership::AgreedDigest digest{1, 42};

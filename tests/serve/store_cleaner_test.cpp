@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
-#include <variant>
 
 #include "tests/member/written_ledger.h"
 #include "thinwire/transport/courier/courier_memory.h"
@@ -38,14 +36,7 @@ class StoreCleaning : public testing::Test {
     while (state_.snapshots.size() > 2) state_.snapshots.erase(state_.snapshots.begin());
     clean();
   }
-  // Until nothing is left to do.
   void clean() {
-    cleaner_.clean(state_);
-    network_.run();
-    for (Arrival& arrival : inbox_->take()) {
-      if (auto* listed = std::get_if<ListedSnapshot>(&arrival)) cleaner_.take(std::move(*listed));
-      if (auto* listed = std::get_if<ListedPayload>(&arrival)) cleaner_.take(std::move(*listed));
-    }
     cleaner_.clean(state_);
     network_.run();
   }
@@ -79,8 +70,7 @@ class StoreCleaning : public testing::Test {
   const std::unique_ptr<transport::Courier> host_ = network_.connect("host");
   const std::unique_ptr<transport::Courier> member_ =
       network_.connect(transport::participant_name(member::member_key(0)));
-  const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
-  StoreCleaner cleaner_{*host_, inbox_, true};
+  StoreCleaner cleaner_{*host_};
   membership::State state_;
 };
 
@@ -89,6 +79,26 @@ TEST_F(StoreCleaning, KeepsTheNewestTwoSnapshotsWithTheChunksThatTheyShareWithOl
   EXPECT_FALSE(is_there(10));
   EXPECT_TRUE(is_there(20));
   EXPECT_TRUE(is_there(30));
+}
+
+TEST_F(StoreCleaning, CountsTheChunksOfWhatIsNeeded) {
+  const Holding first{member_->self(), transport::blob_id(content_of(10)).name};
+  for (const uint64_t sequence : {10, 20}) take_snapshot(sequence);
+  EXPECT_EQ(cleaner_.used(), 2 * 4u);
+  EXPECT_EQ(cleaner_.used(first), 4u);
+  take_snapshot(30);
+  EXPECT_EQ(cleaner_.used(), 2 * 4u);
+  EXPECT_EQ(cleaner_.used(first), 0u);
+}
+
+TEST_F(StoreCleaning, KeepsAPayloadThatIsASnapshotToo) {
+  const Bytes both = content_of(20);
+  state_.snapshots[0] = {};
+  close(0, 5, both);
+  for (const uint64_t sequence : {10, 20}) take_snapshot(sequence);
+  EXPECT_TRUE(is_there(both)) << "the payload is spent";
+  for (const uint64_t sequence : {30, 40}) take_snapshot(sequence);
+  EXPECT_FALSE(is_there(both));
 }
 
 TEST_F(StoreCleaning, KeepsASnapshotThatSomebodyIsToBeginWith) {
@@ -120,7 +130,7 @@ TEST_F(StoreCleaning, FreesPayloadsThatAnEarlierHostSaw) {
 
 TEST_F(StoreCleaning, KeepsALatePayloadAsLongAsTheRoundThatCountsIt) {
   const Bytes late = {1, 2, 3};
-  cleaner_.offered(0, transport::participant_name(member::member_key(0)), late);
+  cleaner_.offered(0, transport::participant_name(member::member_key(0)), transport::blob_id(late));
   state_.snapshots[0] = {};
   close(0, 5, {4});
   close(1, 15, late, 0);
@@ -134,7 +144,7 @@ TEST_F(StoreCleaning, KeepsALatePayloadThatMayStillCount) {
   const Bytes late = {1, 2, 3};
   member_->put(std::make_shared<const Bytes>(late), transport::Priority::kRound,
                [](const Result<void>&) {});
-  cleaner_.offered(0, transport::participant_name(member::member_key(0)), late);
+  cleaner_.offered(0, transport::participant_name(member::member_key(0)), transport::blob_id(late));
   state_.snapshots[0] = {};
   state_.overdue[{0, 0, 0}] = {{}, 1, 3};
   close(0, 5, {4});

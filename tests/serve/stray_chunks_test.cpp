@@ -13,16 +13,19 @@ using testing::IsEmpty;
 
 constexpr StrayAllowance kAllowance{1, 2, 1};
 
-// So many names; different ones for different `first`.
-std::vector<Sha256> names(uint8_t first, size_t count) {
-  std::vector<Sha256> made(count);
+using Blobs = std::vector<transport::StoredBlob>;
+
+// So many blobs of one chunk; different ones for different `first`.
+Blobs names(uint8_t first, size_t count) {
+  Blobs made(count);
   for (size_t i = 0; i < count; ++i) {
-    made[i].bytes = {first, static_cast<uint8_t>(i), static_cast<uint8_t>(i >> 8)};
+    made[i].name.bytes = {first, static_cast<uint8_t>(i), static_cast<uint8_t>(i >> 8)};
+    made[i].chunks = 1;
   }
   return made;
 }
 
-std::vector<Sha256> both(std::vector<Sha256> some, const std::vector<Sha256>& others) {
+Blobs both(Blobs some, const Blobs& others) {
   some.insert(some.end(), others.begin(), others.end());
   return some;
 }
@@ -34,7 +37,7 @@ TEST(StrayAllowance, AllowsFourPayloadsOfAnOperationAndFourSnapshots) {
 class StrayChunksTest : public testing::Test {
  protected:
   // Member 0 alone, while this round is the next.
-  StrayChunks::Finding list(uint64_t next_round, const std::vector<Sha256>& strays) {
+  StrayChunks::Finding list(uint64_t next_round, const Blobs& strays) {
     chunks_.begin(next_round);
     return chunks_.listed(0, strays, kAllowance);
   }
@@ -45,7 +48,7 @@ TEST_F(StrayChunksTest, AreSpentOnceNothingCanCountThem) {
   const auto some = names(1, 2);
   EXPECT_THAT(list(3, some).spent, IsEmpty());
   EXPECT_THAT(list(3 + kSpentRounds - 1, some).spent, IsEmpty());
-  EXPECT_THAT(list(3 + kSpentRounds, some).spent, ElementsAre(some[0], some[1]));
+  EXPECT_THAT(list(3 + kSpentRounds, some).spent, ElementsAre(some[0].name, some[1].name));
 }
 
 TEST_F(StrayChunksTest, AreSpentByTheTimeSinceTheyBecameStraysAgain) {
@@ -54,7 +57,7 @@ TEST_F(StrayChunksTest, AreSpentByTheTimeSinceTheyBecameStraysAgain) {
   list(10, {});  // used meanwhile
   list(12, some);
   EXPECT_THAT(list(3 + kSpentRounds, some).spent, IsEmpty());
-  EXPECT_THAT(list(12 + kSpentRounds, some).spent, ElementsAre(some[0]));
+  EXPECT_THAT(list(12 + kSpentRounds, some).spent, ElementsAre(some[0].name));
 }
 
 TEST_F(StrayChunksTest, OfOneMemberAreNotAnothers) {
@@ -62,7 +65,7 @@ TEST_F(StrayChunksTest, OfOneMemberAreNotAnothers) {
   list(3, some);
   chunks_.begin(3 + kSpentRounds);
   EXPECT_THAT(chunks_.listed(1, some, kAllowance).spent, IsEmpty());
-  EXPECT_THAT(chunks_.listed(0, some, kAllowance).spent, ElementsAre(some[0]));
+  EXPECT_THAT(chunks_.listed(0, some, kAllowance).spent, ElementsAre(some[0].name));
 }
 
 TEST_F(StrayChunksTest, ThatAnEarlierHostMayHaveLeftAreNotCounted) {
@@ -89,6 +92,18 @@ TEST_F(StrayChunksTest, AreTooManyIfMoreThanAllowedAppearAndStay) {
   EXPECT_FALSE(list(7, more).too_many()) << "each is counted once";
 }
 
+TEST_F(StrayChunksTest, OfABlobThatGrowsAreCounted) {
+  Blobs one = names(1, 1);
+  one[0].chunks = 2;
+  list(3, one);
+  one[0].chunks = 1002;
+  EXPECT_TRUE(list(4, one).suspicious);
+  const auto then = list(4, one);
+  EXPECT_EQ(then.appeared, 1000u);
+  EXPECT_TRUE(then.too_many());
+  EXPECT_FALSE(list(4, one).too_many()) << "each is counted once";
+}
+
 TEST_F(StrayChunksTest, OfAMemberThatJoinedSinceTheFirstListingAreCounted) {
   list(3, {});
   const auto many = names(1, 1000);
@@ -110,7 +125,7 @@ TEST_F(StrayChunksTest, OfALedgerThatLostRoundsAreKeptForLonger) {
   const auto some = names(1, 1);
   list(100, some);
   EXPECT_THAT(list(20, some).spent, IsEmpty());
-  EXPECT_THAT(list(20 + kSpentRounds, some).spent, ElementsAre(some[0]));
+  EXPECT_THAT(list(20 + kSpentRounds, some).spent, ElementsAre(some[0].name));
 }
 
 TEST(ListingSchedule, ListsAtFirstAndWhenTheStoreHasGrown) {

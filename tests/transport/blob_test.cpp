@@ -13,7 +13,7 @@ Bytes assembled(const BlobChunks& blob) {
   BlobAssembly assembly(blob.id());
   while (const auto name = assembly.next()) {
     const auto chunk =
-        std::ranges::find(blob.chunks(), *name, [](const Chunk& one) { return one.name; });
+        std::ranges::find(blob.chunks(), *name, [](const Chunk& one) { return one.key.chunk; });
     if (chunk == blob.chunks().end() || !assembly.add(*name, chunk->bytes)) break;
   }
   return assembly.complete() ? assembly.take() : Bytes();
@@ -45,21 +45,43 @@ TEST(Blob, IsAssembledFromItsChunks) {
   }
 }
 
-// Chunks that are alike are stored and fetched once.
 TEST(Blob, ItsListNamesItsChunks) {
   const auto bytes = std::make_shared<const Bytes>(random_bytes(2 * kMaxMessageBytes + 1, 3));
   const BlobChunks blob(bytes);
   const auto list = list_of(blob.id());
   ASSERT_TRUE(list);
   const Chunk& last = blob.chunks().back();  // the list itself, which is one chunk here
-  EXPECT_EQ(*list, (BlobId{last.name, last.bytes.size()}));
+  EXPECT_EQ(*list, (BlobId{last.key.chunk, last.bytes.size()}));
   std::vector<Sha256> names;
-  for (const Chunk& chunk : blob.chunks()) names.push_back(chunk.name);
-  EXPECT_EQ(chunk_names(std::make_shared<const Bytes>(last.bytes.begin(), last.bytes.end())),
-            names);
+  for (const Chunk& chunk : blob.chunks()) names.push_back(chunk.key.chunk);
+  names.pop_back();
+  EXPECT_EQ(listed_names(last.bytes), names);
   EXPECT_FALSE(list_of(blob_id(Bytes(kMaxMessageBytes)))) << "it is one chunk";
 }
 
+TEST(Blob, HasAsManyChunksAsItsLengthSays) {
+  for (const size_t size : {size_t{0}, size_t{1}, kMaxMessageBytes, kMaxMessageBytes + 1}) {
+    const BlobChunks blob(std::make_shared<const Bytes>(random_bytes(size, 1)));
+    EXPECT_EQ(chunks_in(size), blob.chunks().size());
+  }
+  EXPECT_EQ(chunks_in((uint64_t{8192} << 18) + 1), 8193u + 2 + 1) << "lists of lists";
+}
+
+TEST(Blob, EachOfItsChunksHasAKey) {
+  const BlobChunks blob(std::make_shared<const Bytes>(random_bytes(2 * kMaxMessageBytes, 1)));
+  for (const Chunk& chunk : blob.chunks()) {
+    EXPECT_EQ(chunk.key.blob, blob.id().name);
+    EXPECT_EQ(parse_key(print_key(chunk.key, '.'), '.'), chunk.key);
+  }
+  const std::string name(64, 'a');
+  EXPECT_EQ(print_key({blob.id().name, blob.id().name}, '-'), to_hex(blob.id().name) + "-0");
+  EXPECT_TRUE(parse_key(name + ".0", '.'));
+  for (const std::string& other : {name, name + ".", name + ".1", name + "-0", name + "." + name}) {
+    EXPECT_FALSE(parse_key(other, '.')) << other;
+  }
+}
+
+// Chunks that are alike are stored and fetched once.
 TEST(Blob, LikeChunksAreAskedForOnce) {
   const auto zeros = std::make_shared<const Bytes>(4 * kMaxMessageBytes);
   const BlobChunks blob(zeros);
@@ -67,7 +89,7 @@ TEST(Blob, LikeChunksAreAskedForOnce) {
   size_t asked = 0;
   while (const auto name = assembly.next()) {
     const auto chunk =
-        std::ranges::find(blob.chunks(), *name, [](const Chunk& one) { return one.name; });
+        std::ranges::find(blob.chunks(), *name, [](const Chunk& one) { return one.key.chunk; });
     ASSERT_TRUE(assembly.add(*name, chunk->bytes));
     ++asked;
   }
@@ -81,13 +103,13 @@ TEST(Blob, AlteredUnknownAndMisplacedChunksAreRefused) {
   BlobAssembly assembly(blob.id());
   Bytes altered(names.bytes.begin(), names.bytes.end());
   altered[3] ^= 1;
-  EXPECT_FALSE(assembly.add(names.name, altered));
-  EXPECT_FALSE(assembly.add(names.name, names.bytes.first(32)));
+  EXPECT_FALSE(assembly.add(names.key.chunk, altered));
+  EXPECT_FALSE(assembly.add(names.key.chunk, names.bytes.first(32)));
   const Chunk first = blob.chunks().front();
-  EXPECT_FALSE(assembly.add(first.name, first.bytes)) << "its name is not known yet";
-  EXPECT_TRUE(assembly.add(names.name, names.bytes));
-  EXPECT_TRUE(assembly.add(first.name, first.bytes));
-  EXPECT_FALSE(assembly.add(first.name, first.bytes)) << "it is there already";
+  EXPECT_FALSE(assembly.add(first.key.chunk, first.bytes)) << "its name is not known yet";
+  EXPECT_TRUE(assembly.add(names.key.chunk, names.bytes));
+  EXPECT_TRUE(assembly.add(first.key.chunk, first.bytes));
+  EXPECT_FALSE(assembly.add(first.key.chunk, first.bytes)) << "it is there already";
   EXPECT_FALSE(assembly.complete());
 }
 

@@ -31,8 +31,8 @@ class NotedWire final : public ChunkWire {
   void store(uint64_t ticket, const Chunk& chunk) override {
     stored.push_back({ticket, chunk.bytes.size()});
   }
-  void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override {
-    asked.push_back({ticket, name, holder});
+  void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) override {
+    asked.push_back({ticket, key.chunk, holder});
   }
   std::vector<std::string> holders() const {
     std::vector<std::string> names;
@@ -50,7 +50,7 @@ class NotedWire final : public ChunkWire {
 class BlobFetches : public testing::Test {
  protected:
   void get(std::vector<std::string> holders) {
-    transfers_.get(0, blob_id(blob_), std::move(holders), Priority::kRound,
+    transfers_.get(0, blob_id(blob_).name, blob_id(blob_), std::move(holders), Priority::kRound,
                    [this](Result<Bytes> got) { answers_.push_back(std::move(got)); });
   }
   void tell_answers() {
@@ -120,19 +120,22 @@ TEST_F(BlobFetches, AskASilentHolderLast) {
   wire_.asked.clear();
   for (uint8_t i = 0; i < 4; ++i) {
     const Bytes another = {i};
-    transfers_.get(1, blob_id(another), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+    transfers_.get(1, blob_id(another).name, blob_id(another), {"a", "b"}, Priority::kRound,
+                   [](const Result<Bytes>&) {});
     EXPECT_EQ(wire_.asked.back().holder, other);
     answer_last(another);
   }
   const Bytes lost = {9};
-  transfers_.get(1, blob_id(lost), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+  transfers_.get(1, blob_id(lost).name, blob_id(lost), {"a", "b"}, Priority::kRound,
+                 [](const Result<Bytes>&) {});
   answer_last(fail(FailureKind::kLostPeer, "not here"));
   EXPECT_EQ(wire_.asked.back().holder, silent) << "after all others";
   answer_last(lost);
   std::set<std::string> first;
   for (uint8_t i = 0; i < 32; ++i) {
     const Bytes another = {7, i};
-    transfers_.get(1, blob_id(another), {"a", "b"}, Priority::kRound, [](const Result<Bytes>&) {});
+    transfers_.get(1, blob_id(another).name, blob_id(another), {"a", "b"}, Priority::kRound,
+                   [](const Result<Bytes>&) {});
     first.insert(wire_.asked.back().holder);
     answer_last(another);
   }

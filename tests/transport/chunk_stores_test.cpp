@@ -56,7 +56,7 @@ TEST_F(ChunkStoresTest, AHoldersStoreIsPlacedAtItsSite) {
   EXPECT_EQ(refusal_, "");
   EXPECT_EQ(asked.subject, "$JS.API.STREAM.CREATE.run-blobs-me");
   EXPECT_EQ(asked.request["name"], "run-blobs-me");
-  EXPECT_EQ(asked.request["subjects"], json::array({"run.blob.me.*"}));
+  EXPECT_EQ(asked.request["subjects"], json::array({"run.blob.me.*.*"}));
   EXPECT_EQ(asked.request["num_replicas"], 1);
   EXPECT_EQ(asked.request["placement"]["tags"], json::array({"a.example"}));
   EXPECT_EQ(asked.request["max_msgs_per_subject"], 1);
@@ -107,7 +107,7 @@ TEST_F(ChunkStoresTest, WhatSitesHoldIsCountedOverAllStores) {
   const Asked first =
       answer(R"({"total":3,"streams":[{"state":{"messages":4}},{"state":{"messages":5}}]})");
   EXPECT_EQ(first.subject, "$JS.API.STREAM.LIST");
-  EXPECT_EQ(first.request, json::parse(R"({"subject":"run.blob.*.*","offset":0})"));
+  EXPECT_EQ(first.request, json::parse(R"({"subject":"run.blob.*.*.*","offset":0})"));
   ASSERT_EQ(asked_.size(), 1u);
   EXPECT_EQ(answer(R"({"total":3,"streams":[{"state":{"messages":6}}]})").request["offset"], 2);
   EXPECT_EQ(chunks.value(), 15u);
@@ -127,16 +127,19 @@ TEST_F(ChunkStoresTest, WhatSitesHoldIsCountedOverAllStores) {
 
 TEST_F(ChunkStoresTest, ChunksAreListedAndDroppedInTheirHoldersStore) {
   const Sha256 name = sha256({});
-  std::vector<Sha256> names;
-  stores_.list("me", [&](Result<std::vector<Sha256>> listed) { names = listed.value(); });
-  EXPECT_EQ(
-      answer(fmt::format(R"({{"state":{{"subjects":{{"run.blob.me.{}":1}}}}}})", to_hex(name)))
-          .subject,
-      "$JS.API.STREAM.INFO.run-blobs-me");
-  EXPECT_THAT(names, ElementsAre(name));
+  std::vector<StoredBlob> blobs;
+  stores_.list("me", [&](Result<std::vector<StoredBlob>> listed) { blobs = listed.value(); });
+  const std::string of_blob = "run.blob.me." + to_hex(name) + ".";
+  EXPECT_EQ(answer(fmt::format(R"({{"state":{{"subjects":{{"{0}0":1,"{0}{1}":1,"{0}x":1}}}}}})",
+                               of_blob, std::string(64, 'a')))
+                .subject,
+            "$JS.API.STREAM.INFO.run-blobs-me");
+  EXPECT_THAT(blobs, ElementsAre(StoredBlob{name, 2}));
   bool dropped = false;
   stores_.drop(name, "me", [&](const Result<void>& done) { dropped = done.has_value(); });
-  EXPECT_EQ(answer(R"({"success":true,"purged":1})").subject, "$JS.API.STREAM.PURGE.run-blobs-me");
+  const Asked asked = answer(R"({"success":true,"purged":1})");
+  EXPECT_EQ(asked.subject, "$JS.API.STREAM.PURGE.run-blobs-me");
+  EXPECT_EQ(asked.request["filter"], of_blob + "*");
   EXPECT_TRUE(dropped);
 }
 

@@ -42,6 +42,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 using Statement = std::pair<std::string, Bytes>;
 using Record = std::pair<uint64_t, Bytes>;
@@ -112,7 +113,7 @@ TEST_P(CourierContract, ALengthBeyondTheLimitIsRefusedAtOnce) {
   EXPECT_EQ(kind_of(get(*world_, *here, huge, {"here"})), FailureKind::kRefused);
 }
 
-TEST_P(CourierContract, ADroppedChunkIsGoneAndMayBeStoredAgain) {
+TEST_P(CourierContract, ADroppedBlobIsGoneAndMayBeStoredAgain) {
   const auto here = world_->connect("here");
   const Bytes blob = random_bytes(100, 3);
   ASSERT_TRUE(put(*world_, *here, blob));
@@ -136,27 +137,54 @@ TEST_P(CourierContract, WhatIsStoredIsCountedAndListed) {
     return answer_of<uint64_t>(*world_, [&](auto counted) { here->count(counted); }).value_or(0);
   };
   const auto list = [&](const std::string& holder) {
-    auto names =
-        answer_of<std::vector<Sha256>>(*world_, [&](auto listed) { here->list(holder, listed); });
-    EXPECT_TRUE(names) << names.error().message;
-    std::ranges::sort(*names);
-    return *names;
+    auto blobs = answer_of<std::vector<StoredBlob>>(
+        *world_, [&](auto listed) { here->list(holder, listed); });
+    EXPECT_TRUE(blobs) << blobs.error().message;
+    return *blobs;
   };
   EXPECT_EQ(count(), 0u);
   EXPECT_THAT(list("there"), IsEmpty());
-  const auto blob = std::make_shared<const Bytes>(random_bytes(3 * kMaxMessageBytes, 8));
-  ASSERT_TRUE(put(*world_, *there, *blob));
-  ASSERT_TRUE(put(*world_, *here, *blob));
+  const Bytes blob = random_bytes(3 * kMaxMessageBytes, 8);
+  ASSERT_TRUE(put(*world_, *there, blob));
+  ASSERT_TRUE(put(*world_, *here, blob));
   ASSERT_TRUE(put(*world_, *here, {1}));
   world_->spread();
-  const BlobChunks chunks(blob);
-  std::vector<Sha256> names;
-  for (const Chunk& chunk : chunks.chunks()) names.push_back(chunk.name);
-  std::ranges::sort(names);
-  EXPECT_EQ(names.size(), 4u);
   EXPECT_EQ(count(), 9u);
-  EXPECT_EQ(list("there"), names);
-  EXPECT_EQ(list("here").size(), 5u);
+  EXPECT_THAT(list("there"), ElementsAre(StoredBlob{blob_id(blob).name, 4}));
+  EXPECT_THAT(list("here"), UnorderedElementsAre(StoredBlob{blob_id(blob).name, 4},
+                                                 StoredBlob{blob_id(Bytes{1}).name, 1}));
+}
+
+// The second one's first chunks are the first one's, too.
+TEST_P(CourierContract, ADroppedBlobTakesNothingFromAnother) {
+  const auto here = world_->connect("here");
+  const Bytes first = random_bytes(2 * kMaxMessageBytes, 9);
+  Bytes second = first;
+  second.push_back(1);
+  ASSERT_TRUE(put(*world_, *here, first));
+  ASSERT_TRUE(put(*world_, *here, second));
+  ASSERT_TRUE(
+      answer_of<void>(*world_, [&](auto done) { here->drop(blob_id(first).name, "here", done); }));
+  EXPECT_EQ(get(*world_, *here, blob_id(second), {"here"}), second);
+  if (world_->has_copies()) return;
+  EXPECT_EQ(answer_of<uint64_t>(*world_, [&](auto counted) { here->count(counted); }), 4u);
+  EXPECT_EQ(kind_of(get(*world_, *here, blob_id(first), {"here"})), FailureKind::kLostPeer);
+}
+
+TEST_P(CourierContract, ListAndChunksOfABlobAreFetchedAlone) {
+  const auto here = world_->connect("here");
+  const Bytes blob = random_bytes(2 * kMaxMessageBytes, 10);
+  ASSERT_TRUE(put(*world_, *here, blob));
+  const BlobId id = blob_id(blob);
+  const auto listed = get(*world_, *here, *list_of(id), {"here"});
+  ASSERT_TRUE(listed);
+  const std::vector<Sha256> names = listed_names(*listed);
+  ASSERT_EQ(names.size(), 2u);
+  const auto chunk = answer_of<Bytes>(*world_, [&](auto got) {
+    here->get_part(id.name, {names[1], kMaxMessageBytes}, {"here"}, Priority::kRound, got);
+  });
+  ASSERT_TRUE(chunk);
+  EXPECT_TRUE(std::ranges::equal(*chunk, std::span(blob).last(kMaxMessageBytes)));
 }
 
 // Bulk of many chunks is asked for first, and is done last.

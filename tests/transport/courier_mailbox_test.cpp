@@ -30,7 +30,7 @@ class Mailbox : public testing::Test {
  protected:
   fs::path chunk_file(const std::string& holder, const Bytes& chunk) const {
     const std::string hex = to_hex(sha256(chunk));
-    return world_.files_of(holder) / "blobs" / hex.substr(0, 2) / hex;
+    return world_.files_of(holder) / "blobs" / hex.substr(0, 2) / (hex + "-0");
   }
   fs::path record_file(uint64_t sequence) const {
     return world_.files_of("here") / "records" / "ledger" / record_name(sequence);

@@ -158,7 +158,7 @@ TEST(MemoryNetwork, AnAlteredChunkComesFromAnotherHolder) {
   ASSERT_TRUE(put(world, *there, blob));
   const BlobChunks chunks(std::make_shared<const Bytes>(blob));
   for (const Chunk& chunk : chunks.chunks()) {
-    ASSERT_TRUE(world.network.alter_chunk("here", chunk.name));
+    ASSERT_TRUE(world.network.alter_chunk("here", chunk.key.chunk));
   }
   EXPECT_EQ(get(world, *there, chunks.id(), {"here", "there"}).value_or(Bytes()), blob);
   const Result<Bytes> altered = get(world, *there, chunks.id(), {"here"});

@@ -14,7 +14,7 @@ class IdleCourier : public Courier {
   const std::string& self() const override { return self_; }
   bool connected() const override { return true; }
   BlobId put(std::shared_ptr<const Bytes>, Priority, Done) override { return {}; }
-  void get(const BlobId&, std::vector<std::string>, Priority, Got) override {}
+  void get_part(const Sha256&, const BlobId&, std::vector<std::string>, Priority, Got) override {}
   void drop(const Sha256&, const std::string&, Done) override {}
   void count(Counted) override {}
   void list(const std::string&, Listed) override {}

@@ -42,7 +42,7 @@ json allowed(NatsRole role, const char* what) {
 TEST(NatsConfig, MembersPublishUnderTheirOwnNamesOnly) {
   EXPECT_THAT(
       allowed(NatsRole::kMember, "publish"),
-      UnorderedElementsAre("r.say.me.*", "r.blob.me.*", "$JS.API.DIRECT.GET.r-blobs.r.blob.*.*",
+      UnorderedElementsAre("r.say.me.*", "r.blob.me.*.*", "$JS.API.DIRECT.GET.r-blobs.r.blob.*.*.*",
                            "$JS.API.DIRECT.GET.r-log-ledger", "$JS.API.STREAM.INFO.r-log-ledger"));
   EXPECT_THAT(allowed(NatsRole::kMember, "subscribe"),
               UnorderedElementsAre("_INBOX.me.>", "r.say.*.*", "r.kept.*", kElections));
@@ -59,7 +59,7 @@ TEST(NatsConfig, NewcomersAndObserversMayLess) {
 TEST(NatsConfig, AuditorsStoreNothing) {
   EXPECT_THAT(
       allowed(NatsRole::kAuditor, "publish"),
-      UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.r-blobs.r.blob.*.*",
+      UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.r-blobs.r.blob.*.*.*",
                            "$JS.API.DIRECT.GET.r-log-ledger", "$JS.API.STREAM.INFO.r-log-ledger"));
 }
 
@@ -89,10 +89,11 @@ TEST(NatsPermissions, WhereServersAreSitesEachHolderHasAStore) {
   const auto publish = [&](NatsRole role) {
     return permissions_of(user("me", role), subjects, {}).publish;
   };
-  EXPECT_THAT(publish(NatsRole::kMember),
-              UnorderedElementsAre("r.say.me.*", "r.blob.me.*", "$JS.API.DIRECT.GET.*.r.blob.*.*"));
+  EXPECT_THAT(
+      publish(NatsRole::kMember),
+      UnorderedElementsAre("r.say.me.*", "r.blob.me.*.*", "$JS.API.DIRECT.GET.*.r.blob.*.*.*"));
   EXPECT_THAT(publish(NatsRole::kAuditor),
-              UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.*.r.blob.*.*"));
+              UnorderedElementsAre("r.say.me.*", "$JS.API.DIRECT.GET.*.r.blob.*.*.*"));
   EXPECT_THAT(publish(NatsRole::kCoordinator),
               testing::IsSupersetOf({"$JS.API.STREAM.CREATE.*", "$JS.API.STREAM.INFO.*",
                                      "$JS.API.STREAM.PURGE.*", "$JS.API.STREAM.LIST"}));

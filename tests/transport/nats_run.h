@@ -28,6 +28,12 @@ class TestFolder {
   fs::path path_;
 };
 
+// What is below its holder in the subject of a blob of one chunk.
+inline std::string key_of(const Bytes& blob) {
+  const Sha256 name = blob_id(blob).name;
+  return print_key({name, name}, '.');
+}
+
 class NatsRun final : public CourierWorld {
  public:
   // Its users are coordinators called here, there and elsewhere, and whoever is added.

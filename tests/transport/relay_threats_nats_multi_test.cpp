@@ -107,8 +107,8 @@ TEST(RelayThreats, AnAlteredChunkIsNeitherTakenNorKept) {
                     [](const std::string&) {}, [](const std::string&) {}});
   ASSERT_TRUE(liar) << liar.error().message;
   (*liar)->subscribe("_INBOX.here.x");
-  ASSERT_TRUE((*liar)->publish(NatsSubjects("run").chunk("here", to_hex(blob_id(blob).name)),
-                               "_INBOX.here.x", {}, random_bytes(1000, 2)));
+  ASSERT_TRUE((*liar)->publish(NatsSubjects("run").chunk("here", key_of(blob)), "_INBOX.here.x", {},
+                               random_bytes(1000, 2)));
   ASSERT_TRUE(site.wait(stored, 1));
   for (Courier* one : {near.get(), also_near.get(), near.get()}) {
     const auto altered = get(site, *one, blob_id(blob), {"here"});
@@ -156,7 +156,7 @@ TEST(RelayThreats, WhoeverReadsNothingIsAnsweredNoMore) {
   BareClient silent(site.options("elsewhere").target);
   silent.log_in();
   silent.subscribe("_INBOX.elsewhere.x");
-  const std::string chunk = NatsSubjects("run").get_chunk("there", to_hex(blob_id(blob).name));
+  const std::string chunk = NatsSubjects("run").get_chunk("there", key_of(blob));
   silent.request(chunk, "_INBOX.elsewhere.x");
   ASSERT_TRUE(silent.read_until("Nats-Stream"));
   constexpr uint64_t kRequests = 300;

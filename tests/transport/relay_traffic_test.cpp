@@ -52,7 +52,7 @@ class RelayTrafficTest : public testing::Test, protected RelayWire {
 
   static std::string request(std::string_view chunk, const std::string& reply,
                              const std::string& holder = "holder") {
-    return fmt::format("PUB $JS.API.DIRECT.GET.run-blobs.run.blob.{}.{} {} 0\r\n\r\n", holder,
+    return fmt::format("PUB $JS.API.DIRECT.GET.run-blobs.run.blob.{}.{}.0 {} 0\r\n\r\n", holder,
                        name_of(chunk), reply);
   }
   void ask(uint64_t client, std::string_view chunk, int number = 1) {
@@ -104,11 +104,25 @@ TEST_F(RelayTrafficTest, AChunkThatOneHasFetchedComesFromHereForOthers) {
   EXPECT_EQ(traffic_.shared_bytes(), 5u);
 }
 
+TEST_F(RelayTrafficTest, AChunkOfALongerBlobIsKnownByItsOwnName) {
+  admit({1, 2});
+  const auto of_blob = [](std::string_view blob, int client) {
+    return fmt::format("PUB $JS.API.DIRECT.GET.run-blobs.run.blob.holder.{}.{} in{}.5 0\r\n\r\n",
+                       name_of(blob), name_of("chunk"), client);
+  };
+  client_says(1, of_blob("long", 1));
+  give(1, "chunk", 5);
+  to_servers_.clear();
+  client_says(2, of_blob("another", 2));
+  EXPECT_THAT(to_servers_, IsEmpty());
+  EXPECT_EQ(traffic_.shared_bytes(), 5u);
+}
+
 TEST_F(RelayTrafficTest, WhereServersAreSitesEachHolderHasAStore) {
   admit({1, 2});
   const auto of_holder = [&](int client) {
     return fmt::format(
-        "PUB $JS.API.DIRECT.GET.run-blobs-holder.run.blob.holder.{} in{}.5 0\r\n\r\n",
+        "PUB $JS.API.DIRECT.GET.run-blobs-holder.run.blob.holder.{}.0 in{}.5 0\r\n\r\n",
         name_of("chunk"), client);
   };
   client_says(1, of_holder(1));
@@ -196,7 +210,7 @@ TEST_F(RelayTrafficTest, WhomTheServerHasNotAnsweredGetsNothingFromHere) {
 TEST_F(RelayTrafficTest, WhatAClientStoresIsForOthersOnceTheServerHasIt) {
   admit({2});
   const std::string stored =
-      fmt::format("PUB run.blob.me.{} in1.3 5\r\nchunk\r\n", name_of("chunk"));
+      fmt::format("PUB run.blob.me.{}.0 in1.3 5\r\nchunk\r\n", name_of("chunk"));
   client_says(1, stored);
   ask(2, "chunk", 1);
   EXPECT_THAT(to_servers_, ElementsAre("1: " + stored, "2: " + request("chunk", "in2.1")));
@@ -212,9 +226,9 @@ TEST_F(RelayTrafficTest, WhatAClientStoresIsForOthersOnceTheServerHasIt) {
 TEST_F(RelayTrafficTest, WhatTheServerRefusedOrIsNotWhatItsNameSaysIsNotKept) {
   admit({2});
   const std::string refused = R"({"error":{"code":400,"err_code":10047,"description":"no space"}})";
-  client_says(1, fmt::format("PUB run.blob.me.{} in1.3 5\r\nchunk\r\n", name_of("chunk")));
+  client_says(1, fmt::format("PUB run.blob.me.{}.0 in1.3 5\r\nchunk\r\n", name_of("chunk")));
   server_says(1, fmt::format("MSG in1.3 9 {}\r\n{}\r\n", refused.size(), refused));
-  client_says(1, fmt::format("PUB run.blob.me.{} in1.4 5\r\nother\r\n", name_of("chunk")));
+  client_says(1, fmt::format("PUB run.blob.me.{}.0 in1.4 5\r\nother\r\n", name_of("chunk")));
   server_says(1,
               fmt::format("MSG in1.4 9 {}\r\n{}\r\n", std::string_view(kStored).size(), kStored));
   ask(2, "chunk");

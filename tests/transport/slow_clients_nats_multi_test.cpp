@@ -113,7 +113,7 @@ TEST(SlowClients, WhoeverAsksForMoreThanItReadsIsClosedAtTheLimitOfPendingBytes)
   BareClient deaf(clients.member(), kSmallBuffer);
   deaf.log_in();
   deaf.subscribe("_INBOX.member.x");
-  const std::string wanted = NatsSubjects("run").get_chunk("here", to_hex(blob_id(chunk).name));
+  const std::string wanted = NatsSubjects("run").get_chunk("here", key_of(chunk));
   for (int i = 0; i < kFloodMessages; ++i) deaf.request(wanted, "_INBOX.member.x");
   EXPECT_THAT(clients.reason_of_departure(), HasSubstr("Slow Consumer (Pending Bytes)"));
   clients.expect_service();

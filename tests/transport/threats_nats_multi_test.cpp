@@ -211,14 +211,15 @@ TEST(Threats, AMemberCannotPublishUnderAnothersName) {
   run.add("member", NatsRole::kMember);
   Intruder member(run, "member");
   const NatsSubjects subjects("run");
-  const std::vector<std::string> subjects_of_others = {subjects.chunk("here", std::string(64, 'a')),
-                                                       subjects.statement("here", "offers"),
-                                                       subjects.record("ledger"),
-                                                       subjects.stored_record("ledger"),
-                                                       subjects.purge(subjects.chunk_store("*")),
-                                                       "$JS.API.STREAM.DELETE.run-log-ledger",
-                                                       "other-run.say.member.offers",
-                                                       "_INBOX.here.1"};
+  const std::vector<std::string> subjects_of_others = {
+      subjects.chunk("here", std::string(64, 'a') + ".0"),
+      subjects.statement("here", "offers"),
+      subjects.record("ledger"),
+      subjects.stored_record("ledger"),
+      subjects.purge(subjects.chunk_store("*")),
+      "$JS.API.STREAM.DELETE.run-log-ledger",
+      "other-run.say.member.offers",
+      "_INBOX.here.1"};
   for (size_t i = 0; i < subjects_of_others.size(); ++i) {
     ASSERT_TRUE(member.connection->publish(subjects_of_others[i], "", {}, {}));
     ASSERT_TRUE(run.wait(member.refused, i + 1)) << subjects_of_others[i];
@@ -273,7 +274,7 @@ TEST(Threats, AStatementInAnothersNameIsNotSignedByIt) {
   ASSERT_TRUE(put(run, *member, forged));
   Intruder intruder(run, "member");
   const NatsSubjects subjects("run");
-  ASSERT_TRUE(intruder.connection->publish(subjects.get_chunk("member", to_hex(sha256(forged))),
+  ASSERT_TRUE(intruder.connection->publish(subjects.get_chunk("member", key_of(forged)),
                                            subjects.statement("here", "offers"), {}, {}));
   ASSERT_TRUE(run.wait(offers, 1));
   EXPECT_EQ(offers.all().front(), forged) << "the server has carried it";
@@ -295,7 +296,7 @@ TEST(Threats, AnAnnouncedRecordThatIsNotStoredIsNotRead) {
 
   Intruder intruder(run, "member");
   const NatsSubjects subjects("run");
-  const std::string chunk(64, 'b');
+  const std::string chunk = std::string(64, 'b') + ".0";
   intruder.connection->subscribe("_INBOX.member.x");
   ASSERT_TRUE(intruder.connection->publish(
       subjects.chunk("member", chunk), "_INBOX.member.x",
@@ -330,8 +331,8 @@ TEST(Threats, WhatIsSaidBeforeAChunkIsStoredIsHeardBeforeItsReaders) {
   victim->put(std::make_shared<const Bytes>(random_bytes(1000, 1)), Priority::kRound,
               [&](const Result<void>& done) { stored.add(done); });
   for (size_t asked = 1;; ++asked) {
-    ASSERT_TRUE(
-        thief.connection->publish(subjects.get_chunk("victim", "*"), "_INBOX.thief.x", {}, {}));
+    ASSERT_TRUE(thief.connection->publish(subjects.get_chunk("victim", NatsSubjects::kAllChunks),
+                                          "_INBOX.thief.x", {}, {}));
     ASSERT_TRUE(run.wait(thief.received, asked));
     if (thief.received.all().back().body == random_bytes(1000, 1)) break;
   }
@@ -349,9 +350,8 @@ TEST(Threats, AnAlteredChunkIsNotTaken) {
   const Bytes blob = random_bytes(1000, 1);
   Intruder intruder(run, "member");
   intruder.connection->subscribe("_INBOX.member.x");
-  ASSERT_TRUE(
-      intruder.connection->publish(NatsSubjects("run").chunk("member", to_hex(blob_id(blob).name)),
-                                   "_INBOX.member.x", {}, random_bytes(1000, 2)));
+  ASSERT_TRUE(intruder.connection->publish(NatsSubjects("run").chunk("member", key_of(blob)),
+                                           "_INBOX.member.x", {}, random_bytes(1000, 2)));
   ASSERT_TRUE(run.wait(intruder.received, 1));
   const auto here = run.connect("here");
   const auto altered = get(run, *here, blob_id(blob), {"member"});
@@ -369,9 +369,8 @@ TEST(Threats, AStoredChunkCannotBeReplaced) {
   ASSERT_TRUE(put(run, *here, blob));
   Intruder intruder(run, "here");
   intruder.connection->subscribe("_INBOX.here.x");
-  ASSERT_TRUE(
-      intruder.connection->publish(NatsSubjects("run").chunk("here", to_hex(blob_id(blob).name)),
-                                   "_INBOX.here.x", {}, random_bytes(1000, 2)));
+  ASSERT_TRUE(intruder.connection->publish(NatsSubjects("run").chunk("here", key_of(blob)),
+                                           "_INBOX.here.x", {}, random_bytes(1000, 2)));
   ASSERT_TRUE(run.wait(intruder.received, 1));
   EXPECT_TRUE(get(run, *here, blob_id(blob), {"here"}));
 }

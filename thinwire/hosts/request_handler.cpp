@@ -232,9 +232,8 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   const auto in_progress = std::ranges::find(uploads_, name, &Upload::name);
   if (in_progress != uploads_.end()) return in_progress->incoming.push_back(incoming);
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
-  const std::shared_ptr<const Bytes> bytes = read_bytes(file->second);
-  if (callbacks_.provides) callbacks_.provides(bytes);
-  courier_.put(bytes, transport::Priority::kBulk, upload.stored.setter());
+  if (callbacks_.provides) callbacks_.provides(name);
+  courier_.put(read_bytes(file->second), transport::Priority::kBulk, upload.stored.setter());
 }
 
 void RequestHandler::finish_uploads() {

@@ -102,8 +102,8 @@ class RequestHandler {
     // Whether servers keep everybody from sending under another's name. Otherwise it counts what a
     // newcomer's enrolment proves.
     bool names_are_checked = true;
-    // Called before a file of the data is stored. May be empty.
-    std::function<void(const std::shared_ptr<const Bytes>& file)> provides = {};
+    // Called before a file of the data is stored, with its blob's name. May be empty.
+    std::function<void(const Sha256& file)> provides = {};
     // Sites of servers, to be named to whoever asks for another; empty: servers are not sites.
     std::vector<std::string> sites = {};
   };

@@ -90,7 +90,6 @@ class Service {
   bool another_leads();
   void start_host();
   void start_requests();
-  void protect(const std::shared_ptr<const Bytes>& file);
   void coordinate();
   void write_ready_file() const;
   void maintain_servers();
@@ -264,14 +263,8 @@ void Service::start_requests() {
             host_->note_result(member);
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
-          !has_mailbox(), [this](const auto& file) { protect(file); },
+          !has_mailbox(), [this](const Sha256& file) { host_->protect(file); },
           sites_of(servers_->entrance())});
-}
-
-// Payloads may have the same chunks, whose copies are dropped.
-void Service::protect(const std::shared_ptr<const Bytes>& file) {
-  if (!servers_->entrance().sites) return;
-  host_->protect(transport::BlobChunks(file).names());
 }
 
 // Of those that send a join request; also called by the host's thread.

@@ -101,7 +101,10 @@ void CoordinatorHost::Impl::applied(const membership::Record& record, bool earli
 
 void CoordinatorHost::Impl::form_sums(const membership::State& state) {
   const auto left = sums_.tick(
-      state, awake_, [this](const StoredChunk& chunk) { return cleaner_.uses(chunk); },
+      state, awake_,
+      [this](const Sha256& blob) {
+        return cleaner_.used({courier_.self(), blob}) > 0;
+      },
       [this](const PublicKey& key) {
         const std::lock_guard lock(mutex_);
         return reports_.down_bytes_s(key);
@@ -200,7 +203,7 @@ void CoordinatorHost::Impl::take(FetchedPayload fetched) {
   if (options_.keeps && content) {
     copies_.keep({offer.round, std::make_shared<const Bytes>(*fetched.bytes)});
   }
-  cleaner_.offered(offer.round, courier_of(offer.member), *std::move(fetched.bytes));
+  cleaner_.offered(offer.round, courier_of(offer.member), {offer.payload, fetched.bytes->size()});
   carry_out(filter_.take(offer, content, roster, awake_));
 }
 
@@ -288,7 +291,7 @@ std::string CoordinatorHost::waits_for() const { return impl_->waits_for(); }
 void CoordinatorHost::tell(std::string waits_for) { impl_->tell(std::move(waits_for)); }
 std::map<int, LatestReport> CoordinatorHost::reports() const { return impl_->reports(); }
 std::vector<int> CoordinatorHost::unfinished() const { return impl_->unfinished(); }
-void CoordinatorHost::protect(std::vector<Sha256> chunks) { impl_->protect(std::move(chunks)); }
+void CoordinatorHost::protect(const Sha256& blob) { impl_->protect(blob); }
 void CoordinatorHost::note_result(const PublicKey& key) { impl_->note_result(key); }
 bool CoordinatorHost::over() const { return impl_->over(); }
 std::optional<uint64_t> CoordinatorHost::final_digest() const { return impl_->final_digest(); }

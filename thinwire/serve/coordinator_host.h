@@ -133,9 +133,9 @@ class CoordinatorHost {
   // Members of a finished run that have not applied all of it and have not left, except those that
   // have been silent for options.membership.linger_s(), or for silence_s() since this host started.
   std::vector<int> unfinished() const;
-  // These chunks, which will be stored under the courier's name, are not dropped. Before that, they
-  // may be dropped as copies of a payload (HostOptions::keeps).
-  void protect(std::vector<Sha256> chunks);
+  // This blob, which will be stored under the courier's name, is not dropped. Before that, it may
+  // be dropped as a copy of a payload (HostOptions::keeps).
+  void protect(const Sha256& blob);
   // The owner of this key has reported the result of the finished run, so it has the final weights,
   // even if it said so only to a coordinator that is gone.
   void note_result(const PublicKey& key);

@@ -46,10 +46,10 @@ class PayloadCopies {
   PayloadCopies(transport::Courier& courier, std::shared_ptr<Inbox> inbox, StoreCleaner& cleaner)
       : courier_(courier), inbox_(std::move(inbox)), cleaner_(cleaner) {}
 
-  // Asks what is stored under the courier's name besides copies, of which some may have the same
-  // chunks. Before the answer no copy is dropped.
+  // Asks what is stored under the courier's name besides copies: somebody's payload may be one of
+  // these blobs. Before the answer no copy is dropped.
   void begin();
-  void take(OwnChunks own);
+  void take(const OwnBlobs& own);
 
   void keep(const UnkeptPayload& payload);
   // One that could not be stored. It is tried again as long as its round counts.
@@ -108,7 +108,9 @@ class CoordinatorHost::Impl {
        const HostOptions& options);
 
   void tick(double now);
-  void protect(std::vector<Sha256> chunks) const { inbox_->add(OwnChunks{std::move(chunks)}); }
+  void protect(const Sha256& blob) const {
+    inbox_->add(OwnBlobs{std::vector{transport::StoredBlob{blob}}});
+  }
   void wait() { inbox_->wait(std::clamp(options_.membership.timeout_s / 400, 0.001, 0.5)); }
 
   membership::State state() const { return *shared_state(); }
@@ -164,14 +166,6 @@ class CoordinatorHost::Impl {
   void take(FetchedPayload fetched);
   void take(const StreamEnd& end) { reading_.take(end, inputs_); }
   void take(const RefusedAppend& refused) { reading_.take(refused); }
-  void take(ListedSnapshot listed) {
-    cleaned_.reset();
-    cleaner_.take(std::move(listed));
-  }
-  void take(ListedPayload listed) {
-    cleaned_.reset();
-    cleaner_.take(std::move(listed));
-  }
   void take(const CountedStore& counted) { strays_.take(counted, coordinator_.state()); }
   void take(const ListedMember& listed);
   void take(FetchedPart part) { sums_.take(std::move(part), awake_); }
@@ -188,7 +182,7 @@ class CoordinatorHost::Impl {
   void note(const Message& message);
   void note(const Offer& offer);
   void take(const UnkeptPayload& payload) { copies_.take(payload, coordinator_.state()); }
-  void take(OwnChunks own) { copies_.take(std::move(own)); }
+  void take(const OwnBlobs& own) { copies_.take(own); }
   void carry_out(const std::vector<Verdict>& verdicts);
   std::string courier_of(int member) const;
   void act(const membership::Append& append);
@@ -247,9 +241,9 @@ class CoordinatorHost::Impl {
   std::unique_ptr<transport::Subscription> announcements_;
   std::unique_ptr<transport::Subscription> departures_;
   LedgerReading reading_{courier_, inbox_};
-  StoreCleaner cleaner_{courier_, inbox_, options_.keeps};
+  StoreCleaner cleaner_{courier_};
   PayloadCopies copies_{courier_, inbox_, cleaner_};
-  std::optional<membership::Position> cleaned_;  // as of this record; none: there is news
+  std::optional<membership::Position> cleaned_;  // as of this record
   StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
   SumMaker sums_{courier_, inbox_, plan_, options_.sums, options_.keeps};
 };

@@ -45,30 +45,18 @@ struct StreamEnd {
 struct RefusedAppend {
   uint64_t reading;
 };
-// The names of the chunks of a snapshot (store_cleaner.h), or why they could not be fetched.
-struct ListedSnapshot {
-  transport::BlobId content;
-  Result<Bytes> list;
-};
-// The names of the chunks of a payload of a round that was closed, likewise.
-struct ListedPayload {
-  uint64_t round;
-  std::string holder;
-  transport::BlobId payload;
-  Result<Bytes> list;
-};
 // How many chunks there are in the store.
 struct CountedStore {
   Result<uint64_t> chunks;
 };
-// The names of the chunks that a member has in the store.
+// The blobs that a member has in the store.
 struct ListedMember {
   int member;
-  Result<std::vector<Sha256>> chunks;
+  Result<std::vector<transport::StoredBlob>> blobs;
 };
-// The chunks of the coordinator's own that are no copies of payloads.
-struct OwnChunks {
-  Result<std::vector<Sha256>> chunks;
+// The coordinator's own that are no copies of payloads.
+struct OwnBlobs {
+  Result<std::vector<transport::StoredBlob>> blobs;
 };
 // A payload of which a copy could not be stored.
 struct UnkeptPayload {
@@ -89,8 +77,8 @@ struct StoredSum {
   Result<void> done;
 };
 using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,
-                             StreamEnd, RefusedAppend, ListedSnapshot, ListedPayload, CountedStore,
-                             ListedMember, OwnChunks, UnkeptPayload, FetchedPart, StoredSum>;
+                             StreamEnd, RefusedAppend, CountedStore, ListedMember, OwnBlobs,
+                             UnkeptPayload, FetchedPart, StoredSum>;
 
 // Thread-safe.
 class Inbox {

@@ -5,24 +5,30 @@
 namespace thinwire::serve {
 
 void PayloadCopies::begin() {
-  courier_.list(courier_.self(), [inbox = inbox_](Result<std::vector<Sha256>> chunks) {
-    inbox->add(OwnChunks{std::move(chunks)});
+  courier_.list(courier_.self(), [inbox = inbox_](Result<std::vector<transport::StoredBlob>> own) {
+    inbox->add(OwnBlobs{std::move(own)});
   });
 }
 
-void PayloadCopies::take(OwnChunks own) {
-  if (!own.chunks) return begin();
+void PayloadCopies::take(const OwnBlobs& own) {
+  if (!own.blobs) return begin();
+  std::vector<Sha256> names;
+  uint64_t chunks = 0;
+  for (const transport::StoredBlob& blob : *own.blobs) {
+    names.push_back(blob.name);
+    chunks += blob.chunks;
+  }
   // A list that long may not be whole; then copies are not dropped.
-  if (own.chunks->size() < transport::kMaxListedChunks) cleaner_.never_drop(*own.chunks);
+  if (chunks < transport::kMaxListedChunks) cleaner_.never_drop(names);
 }
 
 void PayloadCopies::keep(const UnkeptPayload& payload) {
   if (payload.bytes->empty()) return;
-  courier_.put(payload.bytes, transport::Priority::kCatchUp,
-               [inbox = inbox_, payload](const Result<void>& done) {
-                 if (!done) inbox->add(payload);
-               });
-  cleaner_.offered(payload.round, courier_.self(), *payload.bytes);
+  const transport::BlobId copy = courier_.put(payload.bytes, transport::Priority::kCatchUp,
+                                              [inbox = inbox_, payload](const Result<void>& done) {
+                                                if (!done) inbox->add(payload);
+                                              });
+  cleaner_.offered(payload.round, courier_.self(), copy);
 }
 
 void PayloadCopies::take(const UnkeptPayload& payload, const membership::State& state) {

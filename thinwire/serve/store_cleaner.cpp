@@ -1,5 +1,6 @@
 #include "thinwire/serve/store_cleaner.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <variant>
@@ -19,13 +20,55 @@ std::set<uint64_t> needed_snapshots(const membership::State& state) {
   return needed;
 }
 
+std::string holder(const membership::State& state, int member) {
+  return transport::participant_name(state.members[static_cast<size_t>(member)].key);
+}
+
 }  // namespace
 
-void StoreCleaner::offered(uint64_t round, const std::string& holder, Bytes payload) {
-  if (payload.empty()) return;  // all empty payloads are one chunk
-  const transport::BlobChunks blob(std::make_shared<const Bytes>(std::move(payload)));
-  payloads_known_[round].emplace(holder, blob.id().name);
-  payloads_.offered(round, holder, blob.names());
+void UnusedPayloads::offered(uint64_t round, const std::string& holder,
+                             const transport::BlobId& payload) {
+  const Holding holding{holder, payload.name};
+  const auto [known, is_new] =
+      needed_.try_emplace(holding, Needed{round, transport::chunks_in(payload.bytes)});
+  Needed& needed = known->second;
+  if (is_new) {
+    chunks_ += needed.chunks;
+  } else if (round > needed.round) {
+    by_round_[needed.round].erase(holding);
+    needed.round = round;
+  }
+  by_round_[needed.round].insert(holding);
+}
+
+std::vector<Holding> UnusedPayloads::take(uint64_t replayable_from, uint64_t countable_from) {
+  while (!closed_at_.empty() && closed_at_.begin()->second <= replayable_from) {
+    spent_before_ = std::max(spent_before_, closed_at_.begin()->first + 1);
+    closed_at_.erase(closed_at_.begin());
+  }
+  const uint64_t end = std::min(spent_before_, countable_from);
+  std::vector<Holding> spent;
+  while (!by_round_.empty() && by_round_.begin()->first < end) {
+    for (const Holding& one : by_round_.begin()->second) {
+      const auto needed = needed_.find(one);
+      chunks_ -= needed->second.chunks;
+      needed_.erase(needed);
+      spent.push_back(one);
+    }
+    by_round_.erase(by_round_.begin());
+  }
+  return spent;
+}
+
+uint64_t UnusedPayloads::chunks_of(const Holding& payload) const {
+  const auto needed = needed_.find(payload);
+  return needed == needed_.end() ? 0 : needed->second.chunks;
+}
+
+void StoreCleaner::offered(uint64_t round, const std::string& holder,
+                           const transport::BlobId& payload) {
+  if (payload.bytes == 0) return;  // all empty payloads are one chunk
+  payloads_.offered(round, holder, payload);
 }
 
 void StoreCleaner::read(const membership::Record& record) {
@@ -54,100 +97,63 @@ void StoreCleaner::forget_old_closings(uint64_t snapshot) {
 void StoreCleaner::clean(const membership::State& state) {
   place_snapshots(state);
   place_payloads(state);
-  while (const auto unlisted = snapshots_.next_unlisted()) list(*unlisted);
-  if (!is_complete(state)) return;
-  std::vector<StoredChunk> spent =
-      payloads_.take(state.replayable_from(), state.oldest_countable());
-  for (StoredChunk& chunk : snapshots_.take(needed_snapshots(state)))
-    spent.push_back(std::move(chunk));
-  for (const StoredChunk& chunk : spent) {
-    if (may_drop(chunk)) courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
+  std::vector<Holding> spent = payloads_.take(state.replayable_from(), state.oldest_countable());
+  const std::set<uint64_t> needed = needed_snapshots(state);
+  std::erase_if(snapshots_, [&](const auto& snapshot) {
+    if (needed.contains(snapshot.first)) return false;
+    for (const auto& [holding, chunks] : snapshot.second) spent.push_back(holding);
+    return true;
+  });
+  for (const Holding& one : spent) {
+    if (may_drop(one)) courier_.drop(one.second, one.first, [](const Result<void>&) {});
   }
 }
 
-bool StoreCleaner::may_drop(const StoredChunk& chunk) const {
-  if (chunk.holder != courier_.self()) return true;
-  return own_ && !own_->contains(chunk.name);
+bool StoreCleaner::may_drop(const Holding& blob) const {
+  if (used(blob) > 0) return false;  // as something else
+  if (blob.first != courier_.self()) return true;
+  return own_ && !own_->contains(blob.second);
 }
 
-void StoreCleaner::never_drop(const std::vector<Sha256>& chunks) {
+void StoreCleaner::never_drop(const std::vector<Sha256>& blobs) {
   if (!own_) own_.emplace();
-  own_->insert(chunks.begin(), chunks.end());
+  own_->insert(blobs.begin(), blobs.end());
 }
 
-bool StoreCleaner::is_complete(const membership::State& state) const {
-  return unplaced_.empty() && closed_.empty() && listing_ == 0 &&
-         snapshots_.is_complete(needed_snapshots(state));
+uint64_t StoreCleaner::used() const {
+  uint64_t chunks = payloads_.chunks();
+  for (const auto& [sequence, snapshot] : snapshots_) {
+    for (const auto& [holding, count] : snapshot) chunks += count;
+  }
+  return chunks;
+}
+
+uint64_t StoreCleaner::used(const Holding& blob) const {
+  uint64_t chunks = payloads_.chunks_of(blob);
+  for (const auto& [sequence, snapshot] : snapshots_) {
+    const auto found = snapshot.find(blob);
+    if (found != snapshot.end()) chunks = std::max(chunks, found->second);
+  }
+  return chunks;
 }
 
 void StoreCleaner::place_snapshots(const membership::State& state) {
   for (const membership::Snapshot& one : std::exchange(unplaced_, {})) {
     if (!state.knows(one.member)) continue;  // of a history that is gone
-    const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
-    snapshots_.taken(one.sequence, {one.content, one.bytes}, transport::participant_name(key));
+    snapshots_[one.sequence].insert_or_assign({holder(state, one.member), one.content},
+                                              transport::chunks_in(one.bytes));
   }
 }
 
+// A late one is replayed with the round that counts it, not with its own.
 void StoreCleaner::place_payloads(const membership::State& state) {
   for (const Closed& closed : std::exchange(closed_, {})) {
     for (const Commit& commit : closed.closing.commits) {
       for (const Contribution& one : commit.contributions) {
-        if (one.bytes == 0 || !state.knows(one.member)) continue;
-        const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
-        const std::string holder = transport::participant_name(key);
-        const auto known = payloads_known_.find(one.round);
-        const bool was_offered =
-            known != payloads_known_.end() && known->second.contains({holder, one.payload});
-        // A late one is replayed with the round that counts it, not with its own.
-        if (was_offered && one.round == closed.closing.round) continue;
-        list(closed.closing.round, holder, {one.payload, one.bytes});
+        if (!state.knows(one.member)) continue;
+        offered(closed.closing.round, holder(state, one.member), {one.payload, one.bytes});
       }
     }
-  }
-  payloads_known_.erase(payloads_known_.begin(),
-                        payloads_known_.lower_bound(state.oldest_countable()));
-}
-
-void StoreCleaner::list(uint64_t round, const std::string& holder,
-                        const transport::BlobId& payload) {
-  const auto list = transport::list_of(payload);
-  if (!list) return payloads_.offered(round, holder, {payload.name});
-  ++listing_;
-  std::vector<std::string> holders = {holder};
-  if (copies_) holders.push_back(courier_.self());
-  courier_.get(*list, std::move(holders), transport::Priority::kBulk,
-               [inbox = inbox_, round, holder, payload](Result<Bytes> bytes) {
-                 inbox->add(ListedPayload{round, holder, payload, std::move(bytes)});
-               });
-}
-
-void StoreCleaner::take(ListedPayload listed) {
-  --listing_;
-  if (listed.list) {
-    const auto list = std::make_shared<const Bytes>(*std::move(listed.list));
-    payloads_.offered(listed.round, listed.holder, transport::chunk_names(list));
-  } else if (listed.list.error().kind == FailureKind::kDeadline) {
-    list(listed.round, listed.holder, listed.payload);
-  }  // else nobody has it
-}
-
-void StoreCleaner::list(const UnusedSnapshots::Unlisted& snapshot) {
-  const auto list = transport::list_of(snapshot.content);
-  if (!list) return snapshots_.listed(snapshot.content, {snapshot.content.name});
-  courier_.get(*list, snapshot.holders, transport::Priority::kBulk,
-               [inbox = inbox_, content = snapshot.content](Result<Bytes> bytes) {
-                 inbox->add(ListedSnapshot{content, std::move(bytes)});
-               });
-}
-
-void StoreCleaner::take(ListedSnapshot listed) {
-  if (listed.list) {
-    const auto list = std::make_shared<const Bytes>(*std::move(listed.list));
-    snapshots_.listed(listed.content, transport::chunk_names(list));
-  } else if (listed.list.error().kind == FailureKind::kDeadline) {
-    snapshots_.not_listed(listed.content);
-  } else {
-    snapshots_.listed(listed.content, {});  // nobody can get it
   }
 }
 

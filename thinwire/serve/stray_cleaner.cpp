@@ -27,7 +27,8 @@ void StrayChunks::begin(uint64_t next_round) {
   now_ = next_round;
 }
 
-StrayChunks::Finding StrayChunks::listed(int member, const std::vector<Sha256>& strays,
+StrayChunks::Finding StrayChunks::listed(int member,
+                                         const std::vector<transport::StoredBlob>& strays,
                                          const StrayAllowance& allowance) {
   const uint64_t now = now_.value_or(0);
   Member& known = members_[member];
@@ -36,16 +37,14 @@ StrayChunks::Finding StrayChunks::listed(int member, const std::vector<Sha256>& 
   known.allowed = allowance.in(now - before_);
   std::map<Sha256, Known> listed;
   uint64_t fresh = 0;
-  for (const Sha256& name : strays) {
-    const auto before = known.strays.find(name);
-    if (before == known.strays.end()) {
-      listed.emplace(name, Known{now, !first_});
-      ++fresh;
-      continue;
-    }
-    if (before->second.fresh) ++finding.appeared;
-    const uint64_t since = std::min(before->second.since, now);
-    listed.emplace(name, Known{since, false});
+  for (const auto& [name, chunks] : strays) {
+    const auto found = known.strays.find(name);
+    const Known before = found == known.strays.end() ? Known{now} : found->second;
+    const uint64_t more = chunks - std::min(chunks, before.chunks);
+    const uint64_t since = std::min(before.since, now);
+    fresh += more;
+    finding.appeared += std::min(before.fresh, chunks);
+    listed.emplace(name, Known{since, chunks, first_ ? 0 : more});
     if (now - since >= kSpentRounds) finding.spent.push_back(name);
   }
   known.strays = std::move(listed);
@@ -73,19 +72,6 @@ constexpr size_t kDropsAtOnce = 1000;
 constexpr double kListSeconds =
     1;  // between members' lists on average: the server searches for them
 
-// Of a blob, including its lists of names.
-uint64_t chunks_in(uint64_t bytes) {
-  constexpr uint64_t kNames = transport::kMaxMessageBytes / sizeof(Sha256);  // in a list
-  uint64_t level = std::max<uint64_t>(
-      (bytes + transport::kMaxMessageBytes - 1) / transport::kMaxMessageBytes, 1);
-  uint64_t chunks = level;
-  while (level > 1) {
-    level = (level + kNames - 1) / kNames;
-    chunks += level;
-  }
-  return chunks;
-}
-
 }  // namespace
 
 StrayCleaner::StrayCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
@@ -102,18 +88,20 @@ StrayCleaner::StrayCleaner(transport::Courier& courier, std::shared_ptr<Inbox> i
 void StrayCleaner::note_sizes(const membership::State& state) {
   for (const membership::Opening& opening : state.open) {
     uint64_t chunks = 0;
-    for (const auto& operation : opening.operations) chunks += chunks_in(operation.max_bytes);
+    for (const auto& operation : opening.operations) {
+      chunks += transport::chunks_in(operation.max_bytes);
+    }
     allowance_.round_chunks = std::max(allowance_.round_chunks, chunks);
   }
   // A snapshot holds the weights and the state that replicas share.
   uint64_t bytes = state.founding ? 2 * state.founding->weights_bytes : 0;
   for (const auto& [sequence, held] : state.snapshots) bytes = std::max(bytes, held.bytes);
-  allowance_.snapshot_chunks = chunks_in(bytes);
+  allowance_.snapshot_chunks = transport::chunks_in(bytes);
 }
 
 void StrayCleaner::tick(const membership::State& state, double now) {
   now_ = now;
-  if (asked_ || now < next_poll_ || !store_.is_complete(state)) return;
+  if (asked_ || now < next_poll_ || !store_.is_complete()) return;
   next_poll_ = now + poll_s_;
   note_sizes(state);
   asked_ = true;
@@ -144,9 +132,10 @@ void StrayCleaner::list_next(const membership::State& state) {
   to_list_.pop_front();
   if (!state.knows(member)) return list_next(state);
   asked_ = true;
-  courier_.list(holder(state, member), [inbox = inbox_, member](Result<std::vector<Sha256>> names) {
-    inbox->add(ListedMember{member, std::move(names)});
-  });
+  courier_.list(holder(state, member),
+                [inbox = inbox_, member](Result<std::vector<transport::StoredBlob>> blobs) {
+                  inbox->add(ListedMember{member, std::move(blobs)});
+                });
 }
 
 std::optional<membership::Misconduct> StrayCleaner::take(const ListedMember& listed,
@@ -154,14 +143,16 @@ std::optional<membership::Misconduct> StrayCleaner::take(const ListedMember& lis
   asked_ = false;
   // What was not listed, or cannot be told from what is needed now, is listed another time.
   std::optional<membership::Misconduct> offence;
-  if (listed.chunks && state.knows(listed.member) && store_.is_complete(state)) {
+  if (listed.blobs && state.knows(listed.member) && store_.is_complete()) {
     const std::string owner = holder(state, listed.member);
     const Sha256 empty = sha256({});  // all empty payloads are this chunk
-    std::vector<Sha256> strays;
-    std::ranges::copy_if(*listed.chunks, std::back_inserter(strays), [&](const Sha256& name) {
-      return name != empty && !store_.uses({owner, name});
-    });
-    const auto found = strays_.listed(listed.member, strays, allowance_);
+    std::vector<transport::StoredBlob> strays;
+    for (const auto& [name, chunks] : *listed.blobs) {
+      const uint64_t used = name == empty ? 1 : store_.used({owner, name});
+      if (chunks > used) strays.push_back({name, chunks - used});
+    }
+    auto found = strays_.listed(listed.member, strays, allowance_);
+    std::erase_if(found.spent, [&](const Sha256& name) { return store_.used({owner, name}) > 0; });
     for (size_t i = 0; i < std::min(found.spent.size(), kDropsAtOnce); ++i) {
       courier_.drop(found.spent[i], owner, [](const Result<void>&) {});
     }

@@ -21,18 +21,18 @@
 
 namespace thinwire::serve {
 
-// Finds chunks that members have stored and that belong to nothing: payloads that came too late to
-// count, snapshots that the ledger does not have, and whatever else somebody stores. A pure state
-// machine over lists of what each member has in the store.
+// Finds blobs that members have stored and nothing needs: payloads that came too late to count,
+// snapshots that the ledger does not have, and whatever else somebody stores. A pure state machine
+// over lists of what each member has in the store.
 //
-// A stray is a chunk that no payload or snapshot known to the host uses. What a member is just
-// storing looks like one, too. So strays are
+// Strays are blobs that are no payload or snapshot known to the host, and the chunks beyond those
+// that one of these can have. What a member is just storing looks like one, too. So strays are
 //   spent     once they have been strays for kSpentRounds rounds. By then the round of a payload is
 //             closed, and the digest that a snapshot must have is no longer known (State's
 //             agreed_digests);
-//   too many  if those that appeared between two listings and are still strays in the next are more
-//             than `allowance` allows. What the first listing shows is not counted, because it may
-//             be from before this host started.
+//   too many  if the chunks that appeared between two listings and are still strays in the next are
+//             more than `allowance` allows. What the first listing shows is not counted, because it
+//             may be from before this host started.
 inline constexpr uint64_t kSpentRounds = membership::State::kDigestsKept + 1;
 
 // What a member may have stored and not used: an upper bound on the chunks of its contributions to
@@ -52,24 +52,26 @@ class StrayChunks {
  public:
   struct Finding {
     std::vector<Sha256> spent;
-    uint64_t appeared = 0;    // strays that appeared between the two lists before this one
+    uint64_t appeared = 0;    // chunks that appeared between the two lists before this one
     uint64_t allowed = 0;     // of them
-    bool suspicious = false;  // strays are new in this list, more of them than are allowed
+    bool suspicious = false;  // chunks are new in this list, more of them than are allowed
     bool too_many() const { return appeared > allowed; }
   };
 
   // All members are about to be listed, while round `next_round` is the next to open.
   void begin(uint64_t next_round);
   // `strays`: of this member.
-  Finding listed(int member, const std::vector<Sha256>& strays, const StrayAllowance& allowance);
+  Finding listed(int member, const std::vector<transport::StoredBlob>& strays,
+                 const StrayAllowance& allowance);
 
  private:
   struct Known {
-    uint64_t since = 0;  // the next round when it was first listed
-    bool fresh = false;  // it first appeared in the latest list
+    uint64_t since = 0;   // the next round when it was first listed
+    uint64_t chunks = 0;  // in the latest list
+    uint64_t fresh = 0;   // of them, those that first appeared in it
   };
   struct Member {
-    uint64_t allowed = 0;  // of those that appeared in the latest list
+    uint64_t allowed = 0;  // of the chunks that appeared in the latest list
     std::map<Sha256, Known> strays;
   };
 

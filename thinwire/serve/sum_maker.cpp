@@ -59,11 +59,6 @@ transport::Contributors contributors(const membership::Opening& opening, const C
   return from;
 }
 
-// Chunks of one repeated byte may also belong to other blobs of the coordinator, and are small.
-bool is_uniform(std::span<const uint8_t> bytes) {
-  return std::ranges::all_of(bytes, [&](uint8_t byte) { return byte == bytes.front(); });
-}
-
 }  // namespace
 
 void SumMaker::read(const membership::Record& record) {
@@ -85,8 +80,7 @@ void SumMaker::read(const membership::Record& record) {
 }
 
 std::vector<membership::Sum> SumMaker::tick(
-    const membership::State& state, double now,
-    const std::function<bool(const StoredChunk&)>& is_used,
+    const membership::State& state, double now, const std::function<bool(const Sha256&)>& is_used,
     const std::function<double(const PublicKey&)>& down_bytes_s) {
   delete_old(state, is_used);
   std::vector<membership::Sum> left;
@@ -202,16 +196,9 @@ void SumMaker::finish() {
   auto coded = job->running->finish(job->sum.factor);
   if (!coded) return;
   const auto blob = std::make_shared<const Bytes>(*std::move(coded));
-  const transport::BlobChunks chunks(blob);
   membership::Sum sum = job->sum;
-  sum.payload = chunks.id().name;
-  Stored stored{sum.round, {}};
-  for (const transport::Chunk& chunk : chunks.chunks()) {
-    if (is_uniform(chunk.bytes)) continue;
-    stored.chunks.push_back({courier_.self(), chunk.name});
-    uses_.add(stored.chunks.back());
-  }
-  stored_.push_back(std::move(stored));
+  sum.payload = transport::blob_id(*blob).name;
+  stored_.push_back({sum.round, sum.payload});
   courier_.put(blob, transport::Priority::kRound,
                [inbox = inbox_, sum, contributions = job->parts.size(),
                 begun = job->begun](const Result<void>& done) {
@@ -225,14 +212,12 @@ std::optional<membership::Sum> SumMaker::take(const StoredSum& stored, double no
 }
 
 void SumMaker::delete_old(const membership::State& state,
-                          const std::function<bool(const StoredChunk&)>& is_used) {
-  std::vector<StoredChunk> unused;
+                          const std::function<bool(const Sha256&)>& is_used) {
   while (!stored_.empty() && stored_.front().round + kept_rounds() < state.next_round) {
-    uses_.end(stored_.front().chunks, unused);
+    const Sha256 sum = stored_.front().sum;
     stored_.pop_front();
-  }
-  for (const StoredChunk& chunk : unused) {
-    if (!is_used(chunk)) courier_.drop(chunk.name, chunk.holder, [](const Result<void>&) {});
+    const bool again = std::ranges::find(stored_, sum, &Stored::sum) != stored_.end();
+    if (!again && !is_used(sum)) courier_.drop(sum, courier_.self(), [](const Result<void>&) {});
   }
 }
 

@@ -22,7 +22,6 @@
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
-#include "thinwire/serve/chunk_uses.h"
 #include "thinwire/serve/committed_sum.h"
 #include "thinwire/serve/host_inbox.h"
 #include "thinwire/transport/courier/courier.h"
@@ -69,10 +68,11 @@ class SumMaker {
   void read(const membership::Record& record);
   // Begins the next sum if none is being formed, leaves others to the members, and deletes those of
   // rounds that members have long applied. For a coordinator that leads and has read the whole
-  // ledger. `is_used`: whether something else in the store has this chunk. `down_bytes_s`: of a
-  // member's link; 0: not known. Returns what to tell the members: which sums they are to form.
+  // ledger. `is_used`: whether the coordinator keeps this blob as something else. `down_bytes_s`:
+  // of a member's link; 0: not known. Returns what to tell the members: which sums they are to
+  // form.
   std::vector<membership::Sum> tick(const membership::State& state, double now,
-                                    const std::function<bool(const StoredChunk&)>& is_used,
+                                    const std::function<bool(const Sha256&)>& is_used,
                                     const std::function<double(const PublicKey&)>& down_bytes_s);
   void take(FetchedPart part, double now);
   // A sum that the store has acknowledged: what to tell the members.
@@ -97,7 +97,7 @@ class SumMaker {
   };
   struct Stored {
     uint64_t round = 0;
-    std::vector<StoredChunk> chunks;
+    Sha256 sum;
   };
 
   // How far behind the next round to open one may be whose sums are formed or kept: the last four
@@ -112,7 +112,7 @@ class SumMaker {
   void finish();
   void give_up(double now);
   void delete_old(const membership::State& state,
-                  const std::function<bool(const StoredChunk&)>& is_used);
+                  const std::function<bool(const Sha256&)>& is_used);
 
   transport::Courier& courier_;
   const std::shared_ptr<Inbox> inbox_;
@@ -126,7 +126,6 @@ class SumMaker {
   uint64_t jobs_ = 0;
   std::unique_ptr<Job> job_;
   std::deque<Stored> stored_;
-  ChunkUses uses_;
 };
 
 }  // namespace thinwire::serve

@@ -8,6 +8,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr uint64_t kNameBytes = sizeof(Sha256::bytes);
+const std::string kSameName = "0";
 
 // An empty blob is one empty chunk.
 constexpr uint64_t chunks_of(uint64_t bytes) {
@@ -20,9 +21,24 @@ constexpr size_t chunk_bytes(uint64_t bytes, size_t place) {
 
 }  // namespace
 
+std::string print_key(const ChunkKey& key, char separator) {
+  return to_hex(key.blob) + separator + (key.chunk == key.blob ? kSameName : to_hex(key.chunk));
+}
+
+std::optional<ChunkKey> parse_key(std::string_view text, char separator) {
+  const size_t end = text.find(separator);
+  if (end == text.npos) return std::nullopt;
+  const auto blob = parse_sha256(text.substr(0, end));
+  const std::string_view rest = text.substr(end + 1);
+  const auto chunk = rest == kSameName ? blob : parse_sha256(rest);
+  if (!blob || !chunk || (*chunk == *blob && rest != kSameName)) return std::nullopt;
+  return ChunkKey{*blob, *chunk};
+}
+
 BlobChunks::BlobChunks(std::shared_ptr<const Bytes> blob) : blob_(std::move(blob)) {
   id_.bytes = blob_->size();
   cut(*blob_);
+  for (Chunk& chunk : chunks_) chunk.key.blob = id_.name;
 }
 
 void BlobChunks::cut(std::span<const uint8_t> bytes) {
@@ -30,22 +46,15 @@ void BlobChunks::cut(std::span<const uint8_t> bytes) {
   auto names = std::make_unique<Bytes>();
   for (size_t i = 0; i < count; ++i) {
     const auto chunk = bytes.subspan(i * kMaxMessageBytes, chunk_bytes(bytes.size(), i));
-    chunks_.push_back({sha256(chunk), chunk});
-    ByteWriter(*names).put_bytes(chunks_.back().name.bytes);
+    chunks_.push_back({{{}, sha256(chunk)}, chunk});
+    ByteWriter(*names).put_bytes(chunks_.back().key.chunk.bytes);
   }
   if (count == 1) {
-    id_.name = chunks_.back().name;
+    id_.name = chunks_.back().key.chunk;
     return;
   }
   names_.push_back(std::move(names));
   cut(*names_.back());
-}
-
-std::vector<Sha256> BlobChunks::names() const {
-  std::vector<Sha256> names;
-  names.reserve(chunks_.size());
-  for (const Chunk& chunk : chunks_) names.push_back(chunk.name);
-  return names;
 }
 
 BlobId blob_id(std::span<const uint8_t> bytes) {
@@ -63,12 +72,20 @@ std::optional<BlobId> list_of(const BlobId& id) {
   return BlobId{id.name, chunks_of(id.bytes) * kNameBytes};
 }
 
-std::vector<Sha256> chunk_names(std::shared_ptr<const Bytes> list) {
-  std::vector<Sha256> names(list->size() / kNameBytes);
-  std::memcpy(names.data(), list->data(), names.size() * kNameBytes);
-  const BlobChunks lists(std::move(list));
-  for (const Chunk& chunk : lists.chunks()) names.push_back(chunk.name);
+std::vector<Sha256> listed_names(std::span<const uint8_t> list) {
+  std::vector<Sha256> names(list.size() / kNameBytes);
+  if (!names.empty()) std::memcpy(names.data(), list.data(), names.size() * kNameBytes);
   return names;
+}
+
+uint64_t chunks_in(uint64_t bytes) {
+  uint64_t level = chunks_of(bytes);
+  uint64_t chunks = level;
+  while (level > 1) {
+    level = chunks_of(level * kNameBytes);
+    chunks += level;
+  }
+  return chunks;
 }
 
 BlobAssembly::BlobAssembly(const BlobId& id) {
@@ -124,8 +141,7 @@ bool BlobAssembly::add(const Sha256& name, std::span<const uint8_t> chunk) {
   if (!missing_.empty()) return true;
   levels_.pop_back();
   if (levels_.empty()) return true;
-  names_.resize(bytes_.size() / kNameBytes);
-  std::memcpy(names_.data(), bytes_.data(), bytes_.size());
+  names_ = listed_names(bytes_);
   open_level();
   return true;
 }

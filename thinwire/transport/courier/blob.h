@@ -12,6 +12,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
@@ -28,9 +30,28 @@ struct BlobId {
   auto operator<=>(const BlobId&) const = default;
 };
 
+// Where a store keeps a chunk: under the blob that it belongs to. So blobs share no chunks, and a
+// blob is deleted without regard to others.
+struct ChunkKey {
+  Sha256 blob;
+  Sha256 chunk;
+  auto operator<=>(const ChunkKey&) const = default;
+};
+// The names of the blob and of the chunk in hexadecimal digits; for the chunk whose name is also
+// the blob's, as of a blob of one chunk, "0".
+std::string print_key(const ChunkKey& key, char separator);
+std::optional<ChunkKey> parse_key(std::string_view text, char separator);
+
 struct Chunk {
-  Sha256 name;
+  ChunkKey key;
   std::span<const uint8_t> bytes;
+};
+
+// What a store has of a blob.
+struct StoredBlob {
+  Sha256 name;
+  uint64_t chunks = 0;
+  bool operator==(const StoredBlob&) const = default;
 };
 
 // All chunks of a blob, including those that hold lists of chunk names; the topmost is last.
@@ -41,7 +62,6 @@ class BlobChunks {
   const BlobId& id() const { return id_; }
   // The chunks are views into memory that this object holds.
   const std::vector<Chunk>& chunks() const { return chunks_; }
-  std::vector<Sha256> names() const;  // of the chunks, in the same order
 
  private:
   void cut(std::span<const uint8_t> bytes);
@@ -57,9 +77,10 @@ BlobId blob_id(std::span<const uint8_t> bytes);
 // The blob that holds the names of a blob's chunks, one after the other; nothing if it is one chunk
 // itself.
 std::optional<BlobId> list_of(const BlobId& id);
-// The names of all chunks of a blob of several chunks, including those that hold lists of chunk
-// names. `list`: the content of its list_of.
-std::vector<Sha256> chunk_names(std::shared_ptr<const Bytes> list);
+// The names in the content of a list_of.
+std::vector<Sha256> listed_names(std::span<const uint8_t> list);
+// How many chunks a blob of so many bytes has, including those that hold lists of chunk names.
+uint64_t chunks_in(uint64_t bytes);
 
 // Assembles a blob from chunks in any order and checks each chunk on arrival. Not thread-safe.
 class BlobAssembly {

@@ -35,8 +35,8 @@ void BlobTransfers::put(double now, std::shared_ptr<const BlobChunks> blob, Prio
   pump(now);
 }
 
-void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> holders,
-                        Priority priority, Courier::Got got) {
+void BlobTransfers::get(double now, const Sha256& blob, const BlobId& id,
+                        std::vector<std::string> holders, Priority priority, Courier::Got got) {
   if (id.bytes > max_blob_bytes_ || holders.empty()) {
     Result<Bytes> refusal =
         fail(FailureKind::kRefused,
@@ -47,8 +47,8 @@ void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> h
     answers_.emplace_back([got = std::move(got), refusal] { got(refusal); });
     return;
   }
-  const auto same =
-      std::ranges::find_if(gets_, [&](const auto& one) { return one.second.id == id; });
+  const auto same = std::ranges::find_if(
+      gets_, [&](const auto& one) { return one.second.id == id && one.second.blob == blob; });
   if (same != gets_.end()) {
     Get& get = same->second;
     get.callbacks.push_back(std::move(got));
@@ -66,8 +66,9 @@ void BlobTransfers::get(double now, const BlobId& id, std::vector<std::string> h
     partial_.erase(begun);
     assembly.restart();
   }
-  gets_.emplace(++last_number_,
-                Get{id, std::move(holders), priority, {std::move(got)}, std::move(assembly), {}});
+  gets_.emplace(
+      ++last_number_,
+      Get{blob, id, std::move(holders), priority, {std::move(got)}, std::move(assembly), {}});
   pump(now);
 }
 
@@ -95,7 +96,8 @@ bool BlobTransfers::send_next(Lane& lane, double now) {
     if (&up_of(put) != &lane || put.next == put.blob->chunks().size()) continue;
     const Chunk& chunk = put.blob->chunks()[put.next];
     const uint64_t ticket = ++last_number_;
-    lane.flights.emplace(ticket, Flight{transfer, chunk.name, put.next++, now, now + timeout_s_});
+    lane.flights.emplace(ticket,
+                         Flight{transfer, chunk.key.chunk, put.next++, now, now + timeout_s_});
     wire_.store(ticket, chunk);
     return true;
   }
@@ -110,7 +112,7 @@ bool BlobTransfers::ask_next(double now) {
     const size_t holder = holder_for(get, *name);
     const uint64_t ticket = ++last_number_;
     down_.flights.emplace(ticket, Flight{transfer, *name, holder, now, now + timeout_s_});
-    wire_.fetch(ticket, *name, get.holders[holder]);
+    wire_.fetch(ticket, {get.blob, *name}, get.holders[holder]);
     return true;
   }
   return false;
@@ -262,7 +264,8 @@ void BlobTransfers::resend(double now) {
     flight.sent = now;
     const uint64_t fresh = ++last_number_;
     down_.flights.emplace(fresh, flight);
-    wire_.fetch(fresh, flight.name, gets_.at(flight.transfer).holders[flight.place]);
+    const Get& get = gets_.at(flight.transfer);
+    wire_.fetch(fresh, {get.blob, flight.name}, get.holders[flight.place]);
   }
 }
 

@@ -37,7 +37,7 @@ class ChunkWire {
   // Answered by BlobTransfers::stored. The chunk's bytes remain valid until then.
   virtual void store(uint64_t ticket, const Chunk& chunk) = 0;
   // Answered by BlobTransfers::fetched.
-  virtual void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) = 0;
+  virtual void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) = 0;
 };
 
 class BlobTransfers {
@@ -46,9 +46,10 @@ class BlobTransfers {
 
   void put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
            Courier::Done done);
-  // A blob that is being fetched already is fetched once, from the holders of both calls.
-  void get(double now, const BlobId& id, std::vector<std::string> holders, Priority priority,
-           Courier::Got got);
+  // As Courier::get_part. What is being fetched already is fetched once, from the holders of both
+  // calls.
+  void get(double now, const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+           Priority priority, Courier::Got got);
 
   // The chunk that a ticket is to store; null once it is answered.
   const Chunk* storing(uint64_t ticket) const;
@@ -79,7 +80,8 @@ class BlobTransfers {
     size_t stored = 0;
   };
   struct Get {
-    BlobId id;
+    Sha256 blob;
+    BlobId id;  // of the part
     std::vector<std::string> holders;
     Priority priority;
     std::vector<Courier::Got> callbacks;
@@ -151,12 +153,14 @@ inline BlobId post_put(TaskThread& thread, BlobTransfers& transfers,
 }
 
 // std::invalid_argument if the name of a holder is none of a participant.
-inline void post_get(TaskThread& thread, BlobTransfers& transfers, const BlobId& id,
-                     std::vector<std::string> holders, Priority priority, Courier::Got got) {
+inline void post_get(TaskThread& thread, BlobTransfers& transfers, const Sha256& blob,
+                     const BlobId& part, std::vector<std::string> holders, Priority priority,
+                     Courier::Got got) {
   for (const std::string& holder : holders) check_courier_name("a holder", holder);
-  thread.post([&transfers, id, holders = std::move(holders), priority, got = std::move(got)] {
-    transfers.get(monotonic_seconds(), id, holders, priority, got);
-  });
+  thread.post(
+      [&transfers, blob, part, holders = std::move(holders), priority, got = std::move(got)] {
+        transfers.get(monotonic_seconds(), blob, part, holders, priority, got);
+      });
 }
 
 }  // namespace thinwire::transport

@@ -27,6 +27,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
@@ -67,7 +68,7 @@ class Courier {
   using Got = std::function<void(Result<Bytes>)>;
   using Appended = std::function<void(Result<uint64_t>)>;
   using Counted = std::function<void(Result<uint64_t>)>;
-  using Listed = std::function<void(Result<std::vector<Sha256>>)>;
+  using Listed = std::function<void(Result<std::vector<StoredBlob>>)>;
   using OnStatement = std::function<void(const std::string& from, Bytes statement)>;
   using Take = std::function<void(uint64_t sequence, Bytes record)>;
 
@@ -90,14 +91,19 @@ class Courier {
   // answered has it. A blob that is being fetched already is fetched once, from all holders. Chunks
   // that arrived are kept after a failure, for the next request for the same blob. A blob longer
   // than the courier's limit is refused before anything is allocated.
-  virtual void get(const BlobId& id, std::vector<std::string> holders, Priority priority,
-                   Got got) = 0;
-  // Deletes one chunk of `holder` from the store; for coordinators. It is no failure if the chunk
-  // is not there. BlobChunks::chunks() lists the chunks of a blob.
-  virtual void drop(const Sha256& chunk, const std::string& holder, Done done) = 0;
+  void get(const BlobId& id, std::vector<std::string> holders, Priority priority, Got got) {
+    get_part(id.name, id, std::move(holders), priority, std::move(got));
+  }
+  // The same for the list of a blob's chunks (list_of), or for one of its chunks.
+  virtual void get_part(const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+                        Priority priority, Got got) = 0;
+  // Deletes a blob of `holder` from the store; for coordinators. It is no failure if the store has
+  // nothing of it.
+  virtual void drop(const Sha256& blob, const std::string& holder, Done done) = 0;
 
-  // Gives the number of chunks that everybody together has in the store, or the names of those that
-  // `holder` has, in any order; of more than kMaxListedChunks only some. For coordinators.
+  // Gives the number of chunks that everybody together has in the store, or the blobs of which
+  // `holder` has any, in any order; of more than kMaxListedChunks chunks only some. For
+  // coordinators.
   virtual void count(Counted counted) = 0;
   virtual void list(const std::string& holder, Listed listed) = 0;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "thinwire/transport/courier/memory_server.h"
@@ -25,8 +26,9 @@ class MemoryCourier final : public Courier {
     return end_->connected();
   }
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override;
-  void get(const BlobId& id, std::vector<std::string> holders, Priority priority, Got got) override;
-  void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void get_part(const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+                Priority priority, Got got) override;
+  void drop(const Sha256& blob, const std::string& holder, Done done) override;
   void count(Counted counted) override;
   void list(const std::string& holder, Listed listed) override;
   void publish(const std::string& topic, Bytes statement) override;
@@ -73,17 +75,17 @@ BlobId MemoryCourier::put(std::shared_ptr<const Bytes> blob, Priority priority, 
   return chunks->id();
 }
 
-void MemoryCourier::get(const BlobId& id, std::vector<std::string> holders, Priority priority,
-                        Got got) {
+void MemoryCourier::get_part(const Sha256& blob, const BlobId& part,
+                             std::vector<std::string> holders, Priority priority, Got got) {
   const std::scoped_lock lock(server_->mutex);
-  end_->transfers.get(server_->now, id, std::move(holders), priority, std::move(got));
+  end_->transfers.get(server_->now, blob, part, std::move(holders), priority, std::move(got));
   end_->settle();
 }
 
-void MemoryCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
+void MemoryCourier::drop(const Sha256& blob, const std::string& holder, Done done) {
   const std::scoped_lock lock(server_->mutex);
-  const auto act = [server = server_.get(), chunk, holder]() -> Result<uint64_t> {
-    server->drop(holder, chunk);
+  const auto act = [server = server_.get(), blob, holder]() -> Result<uint64_t> {
+    server->drop(holder, blob);
     return 0;
   };
   end_->ask(0, act, [done = std::move(done)](const Result<uint64_t>& result) {
@@ -101,14 +103,14 @@ void MemoryCourier::count(Counted counted) {
 void MemoryCourier::list(const std::string& holder, Listed listed) {
   check_courier_name("a holder", holder);
   const std::scoped_lock lock(server_->mutex);
-  const auto names = std::make_shared<std::vector<Sha256>>();
-  const auto act = [server = server_.get(), holder, names]() -> Result<uint64_t> {
-    *names = server->list(holder);
-    return names->size();
+  const auto blobs = std::make_shared<std::vector<StoredBlob>>();
+  const auto act = [server = server_.get(), holder, blobs]() -> Result<uint64_t> {
+    *blobs = server->list(holder);
+    return blobs->size();
   };
-  end_->ask(0, act, [names, listed = std::move(listed)](const Result<uint64_t>& size) {
+  end_->ask(0, act, [blobs, listed = std::move(listed)](const Result<uint64_t>& size) {
     if (!size) return listed(tl::unexpected(size.error()));
-    listed(std::move(*names));
+    listed(std::move(*blobs));
   });
 }
 
@@ -223,7 +225,9 @@ void MemoryNetwork::lose_records(const std::string& stream, size_t count) {
 
 bool MemoryNetwork::alter_chunk(const std::string& holder, const Sha256& name) {
   const std::scoped_lock lock(server_->mutex);
-  const auto chunk = server_->chunks.find({holder, name});
+  const auto chunk = std::ranges::find_if(server_->chunks, [&](const auto& one) {
+    return one.first.first == holder && one.first.second.chunk == name;
+  });
   if (chunk == server_->chunks.end() || chunk->second.empty()) return false;
   chunk->second.front() ^= 1;
   return true;

@@ -37,24 +37,26 @@ bool MemoryServer::step(double until) {
 }
 
 Result<void> MemoryServer::store(const std::string& holder, const Chunk& chunk) {
-  if (chunks.contains({holder, chunk.name})) return {};
+  if (chunks.contains({holder, chunk.key})) return {};
   if (used_bytes + chunk.bytes.size() > disk_bytes) return full();
   used_bytes += chunk.bytes.size();
-  chunks.emplace(std::pair(holder, chunk.name), Bytes(chunk.bytes.begin(), chunk.bytes.end()));
+  chunks.emplace(std::pair(holder, chunk.key), Bytes(chunk.bytes.begin(), chunk.bytes.end()));
   return {};
 }
 
-void MemoryServer::drop(const std::string& holder, const Sha256& name) {
-  const auto chunk = chunks.find({holder, name});
-  if (chunk == chunks.end()) return;
-  used_bytes -= chunk->second.size();
-  chunks.erase(chunk);
+void MemoryServer::drop(const std::string& holder, const Sha256& blob) {
+  auto one = chunks.lower_bound({holder, {blob, {}}});
+  while (one != chunks.end() && one->first.first == holder && one->first.second.blob == blob) {
+    used_bytes -= one->second.size();
+    one = chunks.erase(one);
+  }
 }
 
-Result<Bytes> MemoryServer::find(const std::string& holder, const Sha256& name) {
-  const auto chunk = chunks.find({holder, name});
+Result<Bytes> MemoryServer::find(const std::string& holder, const ChunkKey& key) {
+  const auto chunk = chunks.find({holder, key});
   if (chunk == chunks.end()) {
-    return fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, to_hex(name)));
+    return fail(FailureKind::kLostPeer,
+                fmt::format("{} has no chunk {}", holder, to_hex(key.chunk)));
   }
   Bytes bytes = chunk->second;
   const double alter = options.faults.alter;
@@ -62,13 +64,15 @@ Result<Bytes> MemoryServer::find(const std::string& holder, const Sha256& name) 
   return bytes;
 }
 
-std::vector<Sha256> MemoryServer::list(const std::string& holder) const {
-  std::vector<Sha256> names;
+std::vector<StoredBlob> MemoryServer::list(const std::string& holder) const {
+  std::vector<StoredBlob> blobs;
   for (auto one = chunks.lower_bound({holder, {}}); one != chunks.end(); ++one) {
     if (one->first.first != holder) break;
-    names.push_back(one->first.second);
+    const Sha256& blob = one->first.second.blob;
+    if (blobs.empty() || blobs.back().name != blob) blobs.push_back({blob});
+    ++blobs.back().chunks;
   }
-  return names;
+  return blobs;
 }
 
 Result<uint64_t> MemoryServer::append(const std::string& stream, uint64_t expected_last,
@@ -193,8 +197,8 @@ void MemoryParticipant::settle() {
 void MemoryParticipant::store(uint64_t ticket, const Chunk& chunk) {
   // The chunk's memory may be gone when it arrives, its transfer having failed.
   const auto bytes = std::make_shared<const Bytes>(chunk.bytes.begin(), chunk.bytes.end());
-  send(bytes->size(), [this, ticket, name = chunk.name, bytes] {
-    const Result<void> result = server_.store(name_, {name, *bytes});
+  send(bytes->size(), [this, ticket, key = chunk.key, bytes] {
+    const Result<void> result = server_.store(name_, {key, *bytes});
     receive(0, [this, ticket, result] {
       transfers.stored(server_.now, ticket, result);
       settle();
@@ -202,9 +206,9 @@ void MemoryParticipant::store(uint64_t ticket, const Chunk& chunk) {
   });
 }
 
-void MemoryParticipant::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
-  send(0, [this, ticket, name, holder] {
-    const Result<Bytes> chunk = server_.find(holder, name);
+void MemoryParticipant::fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) {
+  send(0, [this, ticket, key, holder] {
+    const Result<Bytes> chunk = server_.find(holder, key);
     receive(chunk ? chunk->size() : 0, [this, ticket, chunk] {
       transfers.fetched(server_.now, ticket, chunk);
       settle();

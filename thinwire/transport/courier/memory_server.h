@@ -35,9 +35,9 @@ struct MemoryServer {
   bool step(double until);
 
   Result<void> store(const std::string& holder, const Chunk& chunk);
-  void drop(const std::string& holder, const Sha256& name);
-  Result<Bytes> find(const std::string& holder, const Sha256& name);
-  std::vector<Sha256> list(const std::string& holder) const;
+  void drop(const std::string& holder, const Sha256& blob);
+  Result<Bytes> find(const std::string& holder, const ChunkKey& key);
+  std::vector<StoredBlob> list(const std::string& holder) const;
   Result<uint64_t> append(const std::string& stream, uint64_t expected_last, const Bytes& record);
   // The last `count` records of a stream, or all it has.
   void lose_records(const std::string& stream, size_t count);
@@ -51,7 +51,7 @@ struct MemoryServer {
   std::map<Moment, std::function<void()>> events;
   std::deque<std::function<void()>> calls;
   std::map<std::string, std::shared_ptr<MemoryParticipant>> participants;
-  std::map<std::pair<std::string, Sha256>, Bytes> chunks;  // by holder and name
+  std::map<std::pair<std::string, ChunkKey>, Bytes> chunks;  // by holder and key
   std::map<std::string, std::vector<Bytes>> streams;
   uint64_t used_bytes = 0;
   uint64_t disk_bytes = std::numeric_limits<uint64_t>::max();
@@ -94,7 +94,7 @@ class MemoryParticipant final : public ChunkWire {
   // next expiry.
   void settle();
   void store(uint64_t ticket, const Chunk& chunk) override;
-  void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
+  void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) override;
 
   // The server runs `act`; either its answer comes back or the deadline passes.
   void ask(size_t bytes, std::function<Result<uint64_t>()> act, Courier::Appended answered);

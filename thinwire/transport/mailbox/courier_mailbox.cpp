@@ -55,11 +55,11 @@ class MailboxCourier final : public Courier, private ChunkWire {
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override {
     return post_put(thread_, transfers_, std::move(blob), priority, std::move(done));
   }
-  void get(const BlobId& id, std::vector<std::string> holders, Priority priority,
-           Got got) override {
-    post_get(thread_, transfers_, id, std::move(holders), priority, std::move(got));
+  void get_part(const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+                Priority priority, Got got) override {
+    post_get(thread_, transfers_, blob, part, std::move(holders), priority, std::move(got));
   }
-  void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void drop(const Sha256& blob, const std::string& holder, Done done) override;
   void count(Counted counted) override;
   void list(const std::string& holder, Listed listed) override;
   void publish(const std::string& topic, Bytes statement) override;
@@ -85,7 +85,7 @@ class MailboxCourier final : public Courier, private ChunkWire {
   };
   struct Fetch {
     uint64_t ticket;
-    Sha256 name;
+    ChunkKey key;
     std::string holder;
     double until;  // it counts as missing
   };
@@ -97,7 +97,7 @@ class MailboxCourier final : public Courier, private ChunkWire {
   };
 
   void store(uint64_t ticket, const Chunk& chunk) override;
-  void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
+  void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) override;
   bool try_store(uint64_t ticket);
   bool try_fetch(const Fetch& fetch);
   void ask(std::function<Result<uint64_t>()> act, Appended answered);
@@ -147,11 +147,11 @@ void MailboxCourier::close() {
   if (options_.leaves_nothing) place_.remove_own();
 }
 
-void MailboxCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
+void MailboxCourier::drop(const Sha256& blob, const std::string& holder, Done done) {
   check_courier_name("a holder", holder);
-  const auto act = [this, chunk, holder]() -> Result<uint64_t> {
+  const auto act = [this, blob, holder]() -> Result<uint64_t> {
     const Result<void> removed =
-        holder == self() ? remove_chunk(place_, chunk) : drops_.add(holder, chunk);
+        holder == self() ? remove_blob(place_, blob) : drops_.add(holder, blob);
     if (!removed) return tl::unexpected(removed.error());
     return 0;
   };
@@ -165,7 +165,7 @@ void MailboxCourier::count(Counted counted) {
   const auto act = [this]() -> Result<uint64_t> {
     uint64_t chunks = 0;
     for (const std::string& holder : place_.participants()) {
-      chunks += list_chunks(place_, holder).size();
+      for (const StoredBlob& blob : list_blobs(place_, holder)) chunks += blob.chunks;
     }
     return chunks;
   };
@@ -174,14 +174,14 @@ void MailboxCourier::count(Counted counted) {
 
 void MailboxCourier::list(const std::string& holder, Listed listed) {
   check_courier_name("a holder", holder);
-  const auto names = std::make_shared<std::vector<Sha256>>();
-  const auto act = [this, holder, names]() -> Result<uint64_t> {
-    *names = list_chunks(place_, holder);
-    return names->size();
+  const auto blobs = std::make_shared<std::vector<StoredBlob>>();
+  const auto act = [this, holder, blobs]() -> Result<uint64_t> {
+    *blobs = list_blobs(place_, holder);
+    return blobs->size();
   };
-  ask(act, [names, listed = std::move(listed)](const Result<uint64_t>& size) {
+  ask(act, [blobs, listed = std::move(listed)](const Result<uint64_t>& size) {
     if (!size) return listed(tl::unexpected(size.error()));
-    listed(std::move(*names));
+    listed(std::move(*blobs));
   });
 }
 
@@ -260,15 +260,15 @@ bool MailboxCourier::try_store(uint64_t ticket) {
 }
 
 // What this participant stored itself is here, or nowhere.
-void MailboxCourier::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
+void MailboxCourier::fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) {
   const double until = monotonic_seconds() + (holder == self() ? 0 : options_.settle_s);
-  thread_.post([this, one = Fetch{ticket, name, holder, until}] {
+  thread_.post([this, one = Fetch{ticket, key, holder, until}] {
     if (!try_fetch(one)) fetches_.push_back(one);
   });
 }
 
 bool MailboxCourier::try_fetch(const Fetch& fetch) {
-  Result<FoundChunk> found = find_chunk(place_, fetch.holder, fetch.name);
+  Result<FoundChunk> found = find_chunk(place_, fetch.holder, fetch.key);
   const double now = monotonic_seconds();
   if ((!found || !found->whole) && now < fetch.until) return false;
   transfers_.fetched(

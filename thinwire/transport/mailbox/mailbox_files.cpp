@@ -12,58 +12,68 @@
 namespace thinwire::transport {
 namespace {
 
-// So that no folder has too many files.
-std::vector<std::string> folder_of(const std::string& hex) {
-  return {kBlobFolder, hex.substr(0, 2)};
+// So that no folder has too many files. A blob's are in one.
+std::vector<std::string> folder_of(const Sha256& blob) {
+  return {kBlobFolder, to_hex(blob).substr(0, 2)};
 }
+
+std::string file_of(const ChunkKey& key) { return print_key(key, '-'); }
 
 }  // namespace
 
 Result<void> store_chunk(const MailboxPlace& place, const Chunk& chunk) {
-  const std::string hex = to_hex(chunk.name);
-  const auto folder = place.own(folder_of(hex));
+  const std::string file = file_of(chunk.key);
+  const auto folder = place.own(folder_of(chunk.key.blob));
   if (!folder) return tl::unexpected(folder.error());
-  const auto before = folder->read(hex, kMaxMessageBytes);
-  if (before && sha256(*before) == chunk.name) return {};
-  return folder->write(hex, chunk.bytes);
+  const auto before = folder->read(file, kMaxMessageBytes);
+  if (before && sha256(*before) == chunk.key.chunk) return {};
+  return folder->write(file, chunk.bytes);
 }
 
 Result<FoundChunk> find_chunk(const MailboxPlace& place, const std::string& holder,
-                              const Sha256& name) {
-  const std::string hex = to_hex(name);
-  const auto folder = place.of(holder, folder_of(hex));
-  auto bytes = folder ? folder->read(hex, kMaxMessageBytes) : tl::unexpected(folder.error());
+                              const ChunkKey& key) {
+  const auto folder = place.of(holder, folder_of(key.blob));
+  auto bytes =
+      folder ? folder->read(file_of(key), kMaxMessageBytes) : tl::unexpected(folder.error());
   if (bytes) {
-    const bool whole = sha256(*bytes) == name;
+    const bool whole = sha256(*bytes) == key.chunk;
     return FoundChunk{*std::move(bytes), whole};
   }
   if (bytes.error().kind == FailureKind::kCorruptPayload) return FoundChunk{};  // far too long
-  return fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, hex));
+  return fail(FailureKind::kLostPeer, fmt::format("{} has no chunk {}", holder, to_hex(key.chunk)));
 }
 
-std::vector<Sha256> list_chunks(const MailboxPlace& place, const std::string& holder) {
-  std::vector<Sha256> chunks;
+std::vector<StoredBlob> list_blobs(const MailboxPlace& place, const std::string& holder) {
+  std::vector<StoredBlob> blobs;
   const auto all = place.of(holder, {kBlobFolder});
   const auto folders = all ? all->names() : tl::unexpected(all.error());
-  if (!folders) return chunks;
+  if (!folders) return blobs;
   for (const std::string& name : *folders) {
     const auto folder = all->folder(name);
     const auto files = folder ? folder->names() : tl::unexpected(folder.error());
     if (!files) continue;
-    for (const std::string& file : *files) {
-      const auto chunk = parse_sha256(file);
-      if (chunk && file.starts_with(name)) chunks.push_back(*chunk);
+    for (const std::string& file : *files) {  // in the order of names
+      const auto key = parse_key(file, '-');
+      if (!key || !file.starts_with(name)) continue;
+      if (blobs.empty() || blobs.back().name != key->blob) blobs.push_back({key->blob});
+      ++blobs.back().chunks;
     }
   }
-  return chunks;
+  return blobs;
 }
 
-Result<void> remove_chunk(const MailboxPlace& place, const Sha256& name) {
-  const std::string hex = to_hex(name);
-  const auto folder = place.of(place.self(), folder_of(hex));
-  if (folder) return folder->remove(hex);
-  if (folder.error().kind == FailureKind::kLostPeer) return {};
-  return tl::unexpected(folder.error());
+Result<void> remove_blob(const MailboxPlace& place, const Sha256& name) {
+  const auto folder = place.of(place.self(), folder_of(name));
+  const auto files = folder ? folder->names() : tl::unexpected(folder.error());
+  if (!files) {
+    if (files.error().kind == FailureKind::kLostPeer) return {};
+    return tl::unexpected(files.error());
+  }
+  for (const std::string& file : *files) {
+    if (!file.starts_with(to_hex(name))) continue;
+    if (auto removed = folder->remove(file); !removed) return removed;
+  }
+  return {};
 }
 
 RecordFiles::RecordFiles(const MailboxPlace& place, std::string coordinator)
@@ -146,12 +156,12 @@ DropRequests::DropRequests(const MailboxPlace& place, std::string coordinator)
       outbox_(place, kDropFolder, kKept),
       inbox_(place, kDropFolder) {}
 
-Result<void> DropRequests::add(const std::string& holder, const Sha256& chunk) {
+Result<void> DropRequests::add(const std::string& holder, const Sha256& blob) {
   if (place_.self() != coordinator_) {
     return fail(FailureKind::kRefused,
-                fmt::format("only {} has others' chunks dropped in this mailbox", coordinator_));
+                fmt::format("only {} has others' blobs dropped in this mailbox", coordinator_));
   }
-  ByteWriter(added_[holder]).put_bytes(chunk.bytes);
+  ByteWriter(added_[holder]).put_bytes(blob.bytes);
   return {};
 }
 
@@ -176,7 +186,7 @@ void DropRequests::carry_out() {
     Sha256 name;
     while (reader.remaining() >= name.bytes.size()) {
       std::ranges::copy(reader.get_bytes(name.bytes.size()), name.bytes.begin());
-      (void)remove_chunk(place_, name);
+      (void)remove_blob(place_, name);
     }
   }
 }

@@ -1,4 +1,4 @@
-// What a mailbox holds in files besides statements: chunks, records, and requests to drop chunks.
+// What a mailbox holds in files besides statements: chunks, records, and requests to drop blobs.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace thinwire::transport {
 
-// Chunks of blobs as files, by their SHA-256.
+// Chunks of blobs as files, by their keys.
 
 // Stores a chunk of this participant's own, unless it is there unaltered. kRefused: no space or no
 // permission; other failures may be over later.
@@ -27,13 +27,13 @@ struct FoundChunk {
 };
 // kLostPeer: the holder has no such chunk here.
 Result<FoundChunk> find_chunk(const MailboxPlace& place, const std::string& holder,
-                              const Sha256& name);
+                              const ChunkKey& key);
 
-// The names of a holder's chunks that are here; none if it has no folder.
-std::vector<Sha256> list_chunks(const MailboxPlace& place, const std::string& holder);
+// A holder's blobs of which there is anything here; none if it has no folder.
+std::vector<StoredBlob> list_blobs(const MailboxPlace& place, const std::string& holder);
 
 // Of this participant's own. It is no failure if it is not there.
-Result<void> remove_chunk(const MailboxPlace& place, const Sha256& name);
+Result<void> remove_blob(const MailboxPlace& place, const Sha256& name);
 
 // Streams as files, one a record. One participant writes them, the coordinator, so that the
 // sequences need no server that decides who was first. Not thread-safe.
@@ -55,14 +55,14 @@ class RecordFiles {
   const std::string coordinator_;
 };
 
-// Chunks that the coordinator wants dropped. Each holder removes its own: the coordinator writes a
+// Blobs that the coordinator wants dropped. Each holder removes its own: the coordinator writes a
 // list for it into its own folder. Not thread-safe.
 class DropRequests {
  public:
   DropRequests(const MailboxPlace& place, std::string coordinator);
 
-  // For the coordinator: write() asks `holder` to remove the chunk. kRefused for others.
-  Result<void> add(const std::string& holder, const Sha256& chunk);
+  // For the coordinator: write() asks `holder` to remove the blob. kRefused for others.
+  Result<void> add(const std::string& holder, const Sha256& blob);
   // Writes what was added, as few files as possible; what cannot be written stays for the next
   // call.
   void write(uint64_t unix_us);
@@ -72,7 +72,7 @@ class DropRequests {
  private:
   const MailboxPlace& place_;
   const std::string coordinator_;
-  std::map<std::string, Bytes> added_;  // hashes, one after the other, by holder
+  std::map<std::string, Bytes> added_;  // names, one after the other, by holder
   StatementOutbox outbox_;
   StatementInbox inbox_;
 };

@@ -94,7 +94,8 @@ Result<uint64_t> number_of_state(std::span<const uint8_t> bytes, const char* fie
 
 std::string chunk_store_request(const NatsSubjects& subjects, const std::string& holder,
                                 const StoreLimits& limits) {
-  json request = store(subjects.chunk_store(holder), subjects.chunk(holder, "*"), limits);
+  json request =
+      store(subjects.chunk_store(holder), subjects.chunk(holder, NatsSubjects::kAllChunks), limits);
   request["max_bytes"] = limits.chunk_bytes;
   // What is stored under a name never changes.
   request["max_msgs_per_subject"] = 1;
@@ -174,22 +175,23 @@ Result<ListedStores> parse_listed_stores(std::span<const uint8_t> bytes) {
   return listed;
 }
 
-Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
-                                              const NatsSubjects& subjects,
-                                              const std::string& holder) {
+Result<std::vector<StoredBlob>> parse_stored_blobs(std::span<const uint8_t> bytes,
+                                                   const NatsSubjects& subjects,
+                                                   const std::string& holder) {
   const Result<json> state = state_of(bytes);
   if (!state) return tl::unexpected(state.error());
-  std::vector<Sha256> names;
+  std::vector<StoredBlob> blobs;
   const auto stored = state->find("subjects");
-  if (stored == state->end() || !stored->is_object()) return names;  // it has none
+  if (stored == state->end() || !stored->is_object()) return blobs;  // it has none
   const std::string head = subjects.chunk(holder, "");
-  for (const auto& [subject, count] : stored->items()) {
+  for (const auto& [subject, count] : stored->items()) {  // in the order of subjects
     if (!subject.starts_with(head)) continue;
-    if (const auto name = parse_sha256(std::string_view(subject).substr(head.size()))) {
-      names.push_back(*name);
-    }
+    const auto key = parse_key(std::string_view(subject).substr(head.size()), '.');
+    if (!key) continue;
+    if (blobs.empty() || blobs.back().name != key->blob) blobs.push_back({key->blob});
+    ++blobs.back().chunks;
   }
-  return names;
+  return blobs;
 }
 
 Result<StoreMade> parse_made(std::span<const uint8_t> bytes) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {
@@ -56,11 +56,11 @@ struct ListedStores {
   uint64_t total = 0;     // that there are
 };
 Result<ListedStores> parse_listed_stores(std::span<const uint8_t> bytes);
-// The answer to subjects_request(subjects.chunk(holder, "*")): the chunks' names. A subject that is
-// not one of the holder's chunks' is left out.
-Result<std::vector<Sha256>> parse_chunk_names(std::span<const uint8_t> bytes,
-                                              const NatsSubjects& subjects,
-                                              const std::string& holder);
+// The answer to subjects_request(subjects.chunk(holder, kAllChunks)). A subject that is not one of
+// the holder's chunks' is left out.
+Result<std::vector<StoredBlob>> parse_stored_blobs(std::span<const uint8_t> bytes,
+                                                   const NatsSubjects& subjects,
+                                                   const std::string& holder);
 // The answer to the other requests; kRefused if it is a failure.
 Result<void> parse_answer(std::span<const uint8_t> bytes);
 

@@ -55,11 +55,11 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override {
     return post_put(thread_, transfers_, std::move(blob), priority, std::move(done));
   }
-  void get(const BlobId& id, std::vector<std::string> holders, Priority priority,
-           Got got) override {
-    post_get(thread_, transfers_, id, std::move(holders), priority, std::move(got));
+  void get_part(const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+                Priority priority, Got got) override {
+    post_get(thread_, transfers_, blob, part, std::move(holders), priority, std::move(got));
   }
-  void drop(const Sha256& chunk, const std::string& holder, Done done) override;
+  void drop(const Sha256& blob, const std::string& holder, Done done) override;
   void count(Counted counted) override;
   void list(const std::string& holder, Listed listed) override;
   void place(const std::string& holder, const std::string& site, const Done& done) override;
@@ -80,7 +80,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   };
 
   void store(uint64_t ticket, const Chunk& chunk) override;
-  void fetch(uint64_t ticket, const Sha256& name, const std::string& holder) override;
+  void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) override;
   void ask(const std::string& subject, const std::string& question, NatsRequests::Answer answer,
            Repeat repeat = Repeat::kQuestion);
   void take_message(NatsMessage message);
@@ -147,10 +147,9 @@ Result<void> JetstreamCourier::open() {
   return {};
 }
 
-void JetstreamCourier::drop(const Sha256& chunk, const std::string& holder, Done done) {
+void JetstreamCourier::drop(const Sha256& blob, const std::string& holder, Done done) {
   check_courier_name("a holder", holder);
-  thread_.post(
-      [this, chunk, holder, done = std::move(done)] { stores_.drop(chunk, holder, done); });
+  thread_.post([this, blob, holder, done = std::move(done)] { stores_.drop(blob, holder, done); });
 }
 
 void JetstreamCourier::count(Counted counted) {
@@ -250,7 +249,7 @@ std::unique_ptr<Subscription> JetstreamCourier::read(const std::string& stream, 
 }
 
 void JetstreamCourier::store(uint64_t ticket, const Chunk& chunk) {
-  const std::string subject = subjects_.chunk(self(), to_hex(chunk.name));
+  const std::string subject = subjects_.chunk(self(), print_key(chunk.key, '.'));
   const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
     const Chunk* const still = transfers_.storing(ticket);
     return still == nullptr ? Result<void>()
@@ -268,13 +267,13 @@ void JetstreamCourier::store(uint64_t ticket, const Chunk& chunk) {
                  .repeat = Repeat::kNever});
 }
 
-void JetstreamCourier::fetch(uint64_t ticket, const Sha256& name, const std::string& holder) {
-  const std::string subject = subjects_.get_chunk(holder, to_hex(name));
+void JetstreamCourier::fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) {
+  const std::string subject = subjects_.get_chunk(holder, print_key(key, '.'));
   const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
     if (!transfers_.fetching(ticket)) return {};
     return connection_->publish(subject, reply, {}, {});
   };
-  const auto take = [this, ticket, name, holder](Result<NatsMessage> message) {
+  const auto take = [this, ticket, name = key.chunk, holder](Result<NatsMessage> message) {
     Result<Bytes> chunk;
     if (!message) {
       chunk = tl::unexpected(message.error());

@@ -162,9 +162,9 @@ NatsPermissions permissions_of(const NatsUser& user, const NatsSubjects& subject
   may.subscribe.push_back(subjects.stored_record("*"));
   if (user.role == NatsRole::kObserver) return may;
   may.publish.push_back(subjects.statement(name, "*"));
-  may.publish.push_back(subjects.get_chunk("*", "*"));
+  may.publish.push_back(subjects.get_chunk("*", NatsSubjects::kAllChunks));
   if (user.role == NatsRole::kAuditor) return may;
-  may.publish.push_back(subjects.chunk(name, "*"));
+  may.publish.push_back(subjects.chunk(name, NatsSubjects::kAllChunks));
   if (user.role == NatsRole::kCoordinator) let_coordinate(may, subjects, streams);
   return may;
 }

@@ -192,9 +192,9 @@ auto not_placed(const std::string& why) { return fail(FailureKind::kRefused, why
 
 }  // namespace
 
-void ChunkStores::drop(const Sha256& chunk, const std::string& holder, Courier::Done done) {
+void ChunkStores::drop(const Sha256& blob, const std::string& holder, Courier::Done done) {
   ask_(subjects_.purge(subjects_.chunk_store(holder)),
-       purge_request(subjects_.chunk(holder, to_hex(chunk))),
+       purge_request(subjects_.chunk(holder, to_hex(blob) + ".*")),
        [done = std::move(done)](const Result<NatsMessage>& message) {
          done(parsed(message, parse_answer));
        });
@@ -211,7 +211,7 @@ void ChunkStores::count(Courier::Counted counted) {
 // Adds the stores from number `first` on to the chunks of those `before`. Stores of servers that
 // are down are left out by the others.
 void ChunkStores::count_from(uint64_t first, uint64_t before, Courier::Counted counted) {
-  ask_(NatsSubjects::list(), list_request(subjects_.chunk("*", "*"), first),
+  ask_(NatsSubjects::list(), list_request(subjects_.chunk("*", NatsSubjects::kAllChunks), first),
        [this, first, before, counted = std::move(counted)](const Result<NatsMessage>& message) {
          const Result<ListedStores> listed = parsed(message, parse_listed_stores);
          if (!listed) return counted(tl::unexpected(listed.error()));
@@ -224,10 +224,10 @@ void ChunkStores::count_from(uint64_t first, uint64_t before, Courier::Counted c
 
 void ChunkStores::list(const std::string& holder, Courier::Listed listed) {
   ask_(subjects_.info(subjects_.chunk_store(holder)),
-       subjects_request(subjects_.chunk(holder, "*")),
+       subjects_request(subjects_.chunk(holder, NatsSubjects::kAllChunks)),
        [this, holder, listed = std::move(listed)](const Result<NatsMessage>& message) {
          listed(parsed(message, [&](std::span<const uint8_t> bytes) {
-           return parse_chunk_names(bytes, subjects_, holder);
+           return parse_stored_blobs(bytes, subjects_, holder);
          }));
        });
 }

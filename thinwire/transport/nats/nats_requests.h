@@ -137,7 +137,7 @@ class ChunkStores {
   // Both must outlive it.
   ChunkStores(const NatsSubjects& subjects, Ask ask) : subjects_(subjects), ask_(std::move(ask)) {}
 
-  void drop(const Sha256& chunk, const std::string& holder, Courier::Done done);
+  void drop(const Sha256& blob, const std::string& holder, Courier::Done done);
   void count(Courier::Counted counted);
   void list(const std::string& holder, Courier::Listed listed);
   void place(const std::string& holder, const std::string& site, Courier::Done done);

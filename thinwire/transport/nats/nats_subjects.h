@@ -23,9 +23,11 @@ class NatsSubjects {
   std::string statement(const std::string& from, const std::string& topic) const {
     return run_ + ".say." + from + "." + topic;
   }
-  std::string chunk(const std::string& holder, const std::string& name) const {
-    return run_ + ".blob." + holder + "." + name;
+  // `key`: print_key with a dot, or kAllChunks.
+  std::string chunk(const std::string& holder, const std::string& key) const {
+    return run_ + ".blob." + holder + "." + key;
   }
+  static constexpr const char* kAllChunks = "*.*";
   // The JetStream stream that keeps a holder's chunks, and those that keep records.
   std::string chunk_store(const std::string& holder) const {
     if (!sites_) return run_ + "-blobs";
@@ -39,8 +41,8 @@ class NatsSubjects {
   static constexpr std::string_view kGet = "$JS.API.DIRECT.GET.";
 
   // JetStream's own subjects: a subject's last message, a message by its sequence, administration.
-  std::string get_chunk(const std::string& holder, const std::string& name) const {
-    return std::string(kGet) + chunk_store(holder) + "." + chunk(holder, name);
+  std::string get_chunk(const std::string& holder, const std::string& key) const {
+    return std::string(kGet) + chunk_store(holder) + "." + chunk(holder, key);
   }
   std::string get_record(const std::string& stream) const {
     return std::string(kGet) + record_store(stream);

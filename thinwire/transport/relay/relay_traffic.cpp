@@ -41,13 +41,14 @@ constexpr size_t kMaxStoring = 64;
 
 constexpr std::string_view kMissing = "NATS/1.0 404";
 
-// The hash in PREFIX.HOLDER.HASH, where PREFIX ends with a dot.
+// The chunk's hash in PREFIX HOLDER.KEY, where PREFIX ends with a dot.
 std::optional<Sha256> chunk_in(std::string_view subject, std::string_view prefix) {
   if (!subject.starts_with(prefix)) return std::nullopt;
   subject.remove_prefix(prefix.size());
   const size_t dot = subject.find('.');
   if (dot == subject.npos) return std::nullopt;
-  return parse_sha256(subject.substr(dot + 1));
+  const auto key = parse_key(subject.substr(dot + 1), '.');
+  return key ? std::optional(key->chunk) : std::nullopt;
 }
 
 std::string without_last(const std::string& subject, const std::string& last) {
@@ -56,7 +57,7 @@ std::string without_last(const std::string& subject, const std::string& last) {
 
 // Subjects of chunks of any holder, up to the holder.
 std::string stored_prefix(const NatsSubjects& subjects) {
-  return without_last(subjects.chunk("*", "*"), "*.*");
+  return without_last(subjects.chunk("*", ""), "*.");
 }
 
 // The hash in a request for a chunk, whatever store it names.
