@@ -10,21 +10,21 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 SOURCE = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("THINWIRE_SHARED_DATA", ""))
 STORIES = SHARED / "ckpt" / "stories260K"
 TOLERANCE = 1e-3
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 
 def arc(stem, *choices, answer):
@@ -138,7 +138,7 @@ def first_best(values):
     return max(range(len(values)), key=lambda i: (values[i], -i))
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class EvalTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -205,7 +205,7 @@ class EvalTest(unittest.TestCase):
         self.assertEqual(lines[0]["words"], words)
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 @unittest.skipUnless(STORIES.is_dir() and (SHARED / "eval").is_dir(), "stories260K and the data sets are absent")
 class HarnessTest(unittest.TestCase):
     """What the harness, lm_eval 0.4.13, gave for the first items of each task (docs/evaluation.md)."""

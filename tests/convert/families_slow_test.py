@@ -4,24 +4,25 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 TOLERANCE = 1e-4
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import torch
     import transformers
     from safetensors import safe_open
 
     transformers.utils.logging.disable_progress_bar()
     transformers.utils.logging.set_verbosity_error()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 SHAPE = dict(vocab_size=101, hidden_size=48, intermediate_size=80, num_hidden_layers=3, num_attention_heads=6,
              num_key_value_heads=2, max_position_embeddings=64, initializer_range=0.2, bos_token_id=1, eos_token_id=2,
@@ -83,7 +84,7 @@ def logits(model, tokens):
         return model(torch.tensor([tokens])).logits[0].float()
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class Families(unittest.TestCase):
     tokens = [i * 37 % 101 for i in range(60)]
 

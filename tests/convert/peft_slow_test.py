@@ -9,22 +9,22 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 LOGITS_TOLERANCE = 1e-4
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import peft
     import torch
     import transformers
     from roberta_case import make_model, make_tokenizer, save
 
     transformers.utils.logging.disable_progress_bar()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 SHAPE = dict(
     vocab_size=258,
@@ -56,7 +56,7 @@ def logits(model):
         return model(tokens).logits.float()
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class PeftTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -150,7 +150,7 @@ class PeftTest(unittest.TestCase):
 TEXTS = [("the cat sat on the mat", "it rains today"), ("a dog sleeps", "trees near water")]
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class EncoderTest(unittest.TestCase):
     """RoBERTa with a classification head, which PEFT trains in full beside the factors."""
 

@@ -3,26 +3,27 @@
 
 import json
 import os
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import torch
     import transformers
     from roberta_case import make_model, make_tokenizer, save, thinwire
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 TEXTS = [("the cat sat", None), ("it rains today", "the mat <mask> and the cat"), ("été 😀\n", "x"), ("a", "a" * 40)]
 NAMES = {"id2label": {0: "yes", 1: "maybe", 2: "no"}, "label2id": {"yes": 0, "maybe": 1, "no": 2}}
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class Roberta(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -4,9 +4,13 @@ name special tokens get the ids and logits that transformers gives, before and a
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 PIECES, ROWS = 400, 403
@@ -16,17 +20,14 @@ TEXTS = ["", "The wire", "<s>", "The wire</s>", "<s>The wire</s>The other", "</s
          "< s>", "<|im_end", "Grüße</s>世界"]
 SPACED = [" The wire", "<s> The wire", "wire</s>  thin <|im_end|> wire"]  # versions of transformers differ here
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import sentencepiece
     import tokenizers
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 
 def thinwire(*arguments):
@@ -69,7 +70,7 @@ def write_tokenizer_json(folder, prepends):
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class SpecialTokensTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -5,24 +5,25 @@ import json
 import os
 import random
 import subprocess
+import sys
 import tempfile
 import unicodedata
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 TEXTS = 4000
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import sentencepiece
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 WORDS = (
     "the wire carries small payloads far 2024 12345 Grüße naïve Ελλάδα мир 世界 こんにちは 한국어 שלום العربية नमस्ते "
@@ -70,7 +71,7 @@ def thinwire(*arguments):
     return done.stderr
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class TokenizerTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -10,21 +10,21 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 SOURCE = Path(__file__).resolve().parents[2]
 STORIES = Path(os.environ.get("THINWIRE_SHARED_DATA", "")) / "ckpt" / "stories260K"
 LOGITS_TOLERANCE = 1e-4
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import sentencepiece
     import torch
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 SHAPE = dict(
     vocab_size=101,
@@ -85,7 +85,7 @@ def train_tokenizer(path):
         )
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class TransformersTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -188,7 +188,7 @@ class TransformersTest(unittest.TestCase):
                     self.assertEqual(written.removesuffix("\n"), expected, folder)
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 @unittest.skipUnless(STORIES.is_dir(), "the checkpoint stories260K is not beside the source tree")
 class StoriesTest(unittest.TestCase):
     """A real checkpoint, whose greedy text is published."""

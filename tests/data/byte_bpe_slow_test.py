@@ -6,19 +6,20 @@ import os
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 SIZE = 900
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, trainers
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 # Qwen 2's.
 PATTERN = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -45,7 +46,7 @@ def reference(lines):
     return tokenizer
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class ByteBpe(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

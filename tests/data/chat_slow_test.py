@@ -6,20 +6,21 @@ import os
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 CHATS = 60
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 CHATML = """{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' }}
 {%- if message.role == 'assistant' %}{% generation %}{{ message.content }}{{ '<|im_end|>' }}{% endgeneration %}
@@ -202,7 +203,7 @@ def read_records(path):
     return made
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class ChatTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

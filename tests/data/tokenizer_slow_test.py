@@ -6,21 +6,22 @@ import os
 import random
 import struct
 import subprocess
+import sys
 import tempfile
 import unicodedata
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 SHARED = Path(os.environ.get("THINWIRE_SHARED_DATA", ""))
 LINES = int(os.environ.get("THINWIRE_TOKENIZER_LINES", "4000"))
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -134,7 +135,7 @@ FAMILIES = {
 }
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class TokenizerJsonTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -5,22 +5,23 @@ import json
 import os
 import struct
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-from tokenizer_slow_test import ABSENT as WITHOUT_TOKENIZERS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
+from tokenizer_slow_test import PACKAGES as TOKENIZERS
 from tokenizer_slow_test import EOS, QWEN2, byte_level, texts
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import transformers
     from tokenizers import models, pre_tokenizers, trainers, Tokenizer
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = WITHOUT_TOKENIZERS
     transformers.utils.logging.set_verbosity_error()
 
 MASK = {"content": "<mask>", "lstrip": True, "rstrip": False, "single_word": False, "normalized": False}
@@ -38,7 +39,8 @@ def roberta():
     return tokenizer
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@TOKENIZERS.needed
+@PACKAGES.needed
 class VocabAndMerges(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -5,9 +5,13 @@ import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
 
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 STEPS = 5
@@ -15,14 +19,11 @@ RATE = 1e-2
 PROMPTS = [("two and two is", " four"), ("what carries?", " a thin wire, far"), ("", "ab"), ("say it:", " I say it now")]
 PROMPTS = [(f"{prompt} {i}", answer * (1 + i % 3)) for i in range(3) for prompt, answer in PROMPTS]
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import torch
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 
 def thinwire(*arguments):
@@ -80,7 +81,7 @@ def reference(model, tokenizer):
     return losses
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class AnswersTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()

@@ -11,17 +11,17 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from optional_packages import OptionalPackages
+
 THINWIRE = os.environ.get("THINWIRE_BINARY", "thinwire")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "convert"))
 
-try:
+PACKAGES = OptionalPackages()
+with PACKAGES:
     import torch
     import transformers
     from roberta_case import make_model, make_tokenizer, save, thinwire
-except ImportError as error:
-    ABSENT = f"not installed: {error.name} (requirements.txt lists what this test needs)"
-else:
-    ABSENT = None
 
 STEPS = 30
 TEXTS = 24
@@ -175,7 +175,7 @@ wire = "fp32"
         return results
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class Labels(Case):
     def test_losses_are_those_of_a_torch_loop(self):
         self.check_metrics(self.compare_with_torch())
@@ -218,7 +218,7 @@ class Labels(Case):
         self.assertEqual(packed["scores"], alone["scores"])
 
 
-@unittest.skipIf(ABSENT, ABSENT)
+@PACKAGES.needed
 class Numbers(Case):
     RECORDS, MODEL, LABEL = "numbers", {"num_labels": 1}, staticmethod(number_of)
 
