@@ -4,6 +4,7 @@
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -15,44 +16,57 @@ constexpr double kLeastSilenceSeconds = 6;
 
 class ClusterServers final : public RunServers {
  public:
-  ClusterServers(const ClusterOptions& options, const Seed& coordinator, double timeout_s)
-      : entrance_(open_cluster(options)),
-        seed_(coordinator),
-        silence_s_(std::clamp(timeout_s, kLeastSilenceSeconds, kTimeoutSeconds)) {}
+  explicit ClusterServers(const ClusterOptions& options) : entrance_(options) {}
 
+  Carrier carrier() const override { return Carrier::kCluster; }
+  Seed new_seed(uint64_t run, const std::string& name) const override {
+    return coordinators_seed(entrance_.account(), run, name);
+  }
+  std::string room(const config::Recipe& recipe) const override {
+    return describe(store_need(recipe)) + " on the cluster's servers";
+  }
+  // With a short time-out the coordinator turns sooner to another server if its own hangs, so that
+  // it hears its members again.
+  void start(const config::Recipe& recipe, const Seed& coordinator,
+             std::vector<transport::NatsUser> /*users*/) override {
+    seed_ = coordinator;
+    silence_s_ = std::clamp(recipe.sync.timeout_s, kLeastSilenceSeconds, kTimeoutSeconds);
+  }
   std::unique_ptr<transport::Courier> connect() override {
     const PublicKey key = make_signer(seed_)->key();
     const std::string name = transport::participant_name(key);
+    const std::vector<std::string> sites = entrance_.sites();
     return connect_coordinator(
-        {.target = {.servers = entrance_.servers,
-                    .ca_pem = entrance_.authority,
+        {.target = {.servers = entrance_.servers(),
+                    .ca_pem = entrance_.authority(),
                     .identity = seed_,
                     .timeout_s = kTimeoutSeconds,
                     .silence_s = silence_s_,
-                    .jwt = jwt_of(entrance_, name, {name, key, transport::NatsRole::kCoordinator}),
+                    .jwt = entrance_.jwt(name, {name, key, transport::NatsRole::kCoordinator}),
                     .server_name = "",
-                    .only_these = entrance_.sites},
+                    .only_these = !sites.empty()},
          .name = name,
          .streams = {serve::kLedgerStream, kEntryStream, kKeysStream},
          .replicas = kReplicas,
          .settle_s = kSettleSeconds,
-         .site = entrance_.sites ? sites_of(entrance_).front() : ""});
+         .site = sites.empty() ? "" : sites.front()});
   }
   const Entrance& entrance() const override { return entrance_; }
-  void set_users(std::vector<transport::NatsUser> /*users*/) override {}
-  std::string maintain() override { return ""; }
+  std::unique_ptr<SharedKeys> share_keys(transport::Courier& courier, const Signer& coordinators,
+                                         const fs::path& run_folder) override {
+    return std::make_unique<SharedKeys>(courier, coordinators, run_folder);
+  }
 
  private:
-  const Entrance entrance_;
-  const Seed seed_;
-  const double silence_s_;  // as of NatsTarget
+  const ClusterEntrance entrance_;
+  Seed seed_{};
+  double silence_s_ = kTimeoutSeconds;  // as of NatsTarget
 };
 
 }  // namespace
 
-std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, const Seed& coordinator,
-                                        double timeout_s) {
-  return std::make_unique<ClusterServers>(options, coordinator, timeout_s);
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options) {
+  return std::make_unique<ClusterServers>(options);
 }
 
 }  // namespace thinwire::hosts

@@ -1,6 +1,7 @@
 #include "thinwire/hosts/entrance.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -44,20 +45,108 @@ std::string absolute_text(const fs::path& path) {
 
 }  // namespace
 
-std::vector<std::string> sites_of(const Entrance& entrance) {
+std::string Entrance::jwt(const std::string& /*run*/, const transport::NatsUser& /*user*/) const {
+  return "";
+}
+
+std::string Entrance::after_revoking(const std::vector<PublicKey>& /*keys*/) const { return ""; }
+
+fs::path OwnServerEntrance::authority_file(const fs::path& server_folder) const {
+  return server_folder / kAuthorityFile;
+}
+
+std::string OwnServerEntrance::token(const std::string& run, const Seed& secret,
+                                     int64_t /*expires*/) const {
+  return transport::encode_join_token(
+      {.address = address_, .run = run, .authority = authority_, .secret = secret});
+}
+
+void OwnServerEntrance::store(const fs::path& server_folder) const {
+  write_file(server_folder / kAddressFile, address_);
+}
+
+ClusterEntrance::ClusterEntrance(const ClusterOptions& options)
+    : options_(options),
+      servers_(parse_servers(options.servers)),
+      authority_(read_authority(options.ca_file)),
+      account_(parse_account_key(read_text_file(options.key_file))) {}
+
+std::string ClusterEntrance::served_at() const {
+  return options_.sites ? fmt::format("{}", fmt::join(servers_, ", ")) : address();
+}
+
+std::string ClusterEntrance::hint() const {
+  return options_.sites ? ", where the address of their own site's server stands for this one" : "";
+}
+
+std::vector<std::string> ClusterEntrance::sites() const {
   std::vector<std::string> sites;
-  if (!entrance.sites) return sites;
-  for (const std::string& server : entrance.servers) {
+  if (!options_.sites) return sites;
+  for (const std::string& server : servers_) {
     sites.push_back(parse_endpoint("--nats", server).host);
   }
   return sites;
 }
 
-Entrance open_cluster(const ClusterOptions& options) {
-  return {.servers = parse_servers(options.servers),
-          .authority = read_authority(options.ca_file),
-          .account = parse_account_key(read_text_file(options.key_file)),
-          .sites = options.sites};
+fs::path ClusterEntrance::authority_file(const fs::path& /*server_folder*/) const {
+  return options_.ca_file;
+}
+
+std::string ClusterEntrance::jwt(const std::string& run, const transport::NatsUser& user) const {
+  const auto now = static_cast<int64_t>(unix_seconds());
+  std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
+  if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
+  const transport::NatsSubjects subjects(run, options_.sites);
+  return transport::user_jwt(account_, subjects, streams, user, now);
+}
+
+std::string ClusterEntrance::token(const std::string& run, const Seed& secret,
+                                   int64_t expires) const {
+  const PublicKey key = make_signer(secret)->key();
+  const transport::NatsUser newcomer{transport::participant_name(key), key,
+                                     transport::NatsRole::kNewcomer, expires};
+  return transport::encode_join_token({.address = servers_.front(),
+                                       .run = run,
+                                       .authority = authority_,
+                                       .secret = secret,
+                                       .more_addresses = {servers_.begin() + 1, servers_.end()},
+                                       .jwt = jwt(run, newcomer),
+                                       .sites = options_.sites});
+}
+
+// JWTs decide who may connect, and only whoever has the operator's key can revoke them.
+std::string ClusterEntrance::after_revoking(const std::vector<PublicKey>& keys) const {
+  std::string text =
+      "; it no longer takes part. It can still read the run until the cluster's admin revokes its "
+      "JWT:";
+  for (const PublicKey& key : keys) {
+    text +=
+        fmt::format("\n  nsc revocations add-user --account {} --user-public-key {}",
+                    transport::encode_public_key(transport::NKeyKind::kAccount, account_.account),
+                    transport::participant_name(key));
+  }
+  return text;
+}
+
+void ClusterEntrance::store(const fs::path& server_folder) const {
+  const Json json = {{"servers", options_.servers},
+                     {"creds", absolute_text(options_.key_file)},
+                     {"ca", absolute_text(options_.ca_file)},
+                     {"sites", options_.sites}};
+  write_file(server_folder / kClusterFile, print_json(json, {.indent = 2}) + "\n");
+}
+
+std::string MailboxEntrance::hint() const {
+  return ", where the folder's path on their machine stands for this one";
+}
+
+std::string MailboxEntrance::token(const std::string& run, const Seed& secret,
+                                   int64_t /*expires*/) const {
+  return transport::encode_join_token({"", run, "", secret});
+}
+
+void MailboxEntrance::store(const fs::path& server_folder) const {
+  write_file(server_folder / kMailboxFile, folder_.string());
 }
 
 std::optional<Carrier> carrier_of(const fs::path& server_folder) {
@@ -67,61 +156,17 @@ std::optional<Carrier> carrier_of(const fs::path& server_folder) {
   return std::nullopt;
 }
 
-void store_entrance(const fs::path& server_folder, const Entrance& entrance,
-                    const ClusterOptions& cluster) {
-  if (entrance.carrier() == Carrier::kMailbox) {
-    write_file(server_folder / kMailboxFile, entrance.mailbox.string());
-    return;
+std::unique_ptr<Entrance> load_entrance(const fs::path& server_folder) {
+  switch (carrier_of(server_folder).value_or(Carrier::kOwnServer)) {
+    case Carrier::kCluster:
+      return std::make_unique<ClusterEntrance>(read_cluster(server_folder / kClusterFile));
+    case Carrier::kMailbox:
+      return std::make_unique<MailboxEntrance>(read_text_file(server_folder / kMailboxFile));
+    case Carrier::kOwnServer:
+      break;
   }
-  if (entrance.carrier() == Carrier::kOwnServer) {
-    write_file(server_folder / kAddressFile, entrance.servers.front());
-    return;  // the server itself has stored its authority
-  }
-  const Json json = {{"servers", cluster.servers},
-                     {"creds", absolute_text(cluster.key_file)},
-                     {"ca", absolute_text(cluster.ca_file)},
-                     {"sites", cluster.sites}};
-  write_file(server_folder / kClusterFile, print_json(json, {.indent = 2}) + "\n");
-}
-
-Entrance load_entrance(const fs::path& server_folder) {
-  if (fs::exists(server_folder / kClusterFile)) {
-    return open_cluster(read_cluster(server_folder / kClusterFile));
-  }
-  if (fs::exists(server_folder / kMailboxFile)) {
-    return {{}, "", {}, read_text_file(server_folder / kMailboxFile)};
-  }
-  return {{read_text_file(server_folder / kAddressFile)},
-          read_text_file(server_folder / kAuthorityFile),
-          {}};
-}
-
-std::string jwt_of(const Entrance& entrance, const std::string& run,
-                   const transport::NatsUser& user) {
-  if (!entrance.account) return "";
-  const auto now = static_cast<int64_t>(unix_seconds());
-  std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
-  if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
-  const transport::NatsSubjects subjects(run, entrance.sites);
-  return transport::user_jwt(*entrance.account, subjects, streams, user, now);
-}
-
-std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
-                       int64_t expires) {
-  if (entrance.carrier() == Carrier::kMailbox) {
-    return transport::encode_join_token({"", run, "", secret});
-  }
-  const PublicKey key = make_signer(secret)->key();
-  const transport::NatsUser newcomer{transport::participant_name(key), key,
-                                     transport::NatsRole::kNewcomer, expires};
-  return transport::encode_join_token(
-      {.address = entrance.servers.front(),
-       .run = run,
-       .authority = entrance.authority,
-       .secret = secret,
-       .more_addresses = {entrance.servers.begin() + 1, entrance.servers.end()},
-       .jwt = jwt_of(entrance, run, newcomer),
-       .sites = entrance.sites});
+  return std::make_unique<OwnServerEntrance>(read_text_file(server_folder / kAddressFile),
+                                             read_text_file(server_folder / kAuthorityFile));
 }
 
 namespace {

@@ -4,9 +4,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
@@ -21,43 +23,95 @@ namespace thinwire::hosts {
 // What carries a run between its hosts.
 enum class Carrier : uint8_t { kOwnServer, kCluster, kMailbox };
 
-struct Entrance {
-  std::vector<std::string> servers;  // HOST:PORT, at which members reach them; none with a mailbox
-  std::string authority;             // PEM; empty, on a cluster only: those that the system trusts
-  std::optional<transport::AccountKey> account;  // on a cluster
-  fs::path mailbox = {};                         // on the coordinator's machine; empty: none
-  bool sites = false;                            // as of ClusterOptions
+class Entrance {
+ public:
+  virtual ~Entrance() = default;
 
-  Carrier carrier() const {
-    if (!mailbox.empty()) return Carrier::kMailbox;
-    return account ? Carrier::kCluster : Carrier::kOwnServer;
-  }
+  // What members name to join: HOST:PORT, or a folder on the coordinator's machine.
+  virtual std::string address() const = 0;
+  // Where the run is served, for users, and what in the command to join stands for something else
+  // elsewhere; the latter begins with a comma or is empty.
+  virtual std::string served_at() const { return address(); }
+  virtual std::string hint() const { return ""; }
+  // Where each server is a site's, the sites of the servers; else none.
+  virtual std::vector<std::string> sites() const { return {}; }
+  // The file with the certificate of the run's authority; empty: there is none.
+  virtual fs::path authority_file(const fs::path& server_folder) const = 0;
+
+  // A participant's JWT, where one decides who may connect; else empty. `run`: the run's courier
+  // name.
+  virtual std::string jwt(const std::string& run, const transport::NatsUser& user) const;
+  // The text of a token whose secret is `secret`; `expires`: seconds since 1970, 0: never.
+  virtual std::string token(const std::string& run, const Seed& secret, int64_t expires) const = 0;
+  // What else is to be done once these keys were revoked, for users; empty: nothing.
+  virtual std::string after_revoking(const std::vector<PublicKey>& keys) const;
+
+  // So that load_entrance finds it.
+  virtual void store(const fs::path& server_folder) const = 0;
 };
 
-// The sites of the servers, in the same order; none unless they are sites.
-std::vector<std::string> sites_of(const Entrance& entrance);
+class OwnServerEntrance final : public Entrance {
+ public:
+  // HOST:PORT at which members reach it, and its authority, PEM, which the server itself stores.
+  OwnServerEntrance(std::string address, std::string authority)
+      : address_(std::move(address)), authority_(std::move(authority)) {}
 
-// Reads what ClusterOptions name. Throws UsageError as the functions of cluster.h do, and for a CA
-// file that is not a certificate.
-Entrance open_cluster(const ClusterOptions& options);
+  std::string address() const override { return address_; }
+  fs::path authority_file(const fs::path& server_folder) const override;
+  std::string token(const std::string& run, const Seed& secret, int64_t expires) const override;
+  void store(const fs::path& server_folder) const override;
+
+ private:
+  const std::string address_, authority_;
+};
+
+class ClusterEntrance final : public Entrance {
+ public:
+  // Reads what the options name. Throws UsageError as the functions of cluster.h do, and for a CA
+  // file that is not a certificate.
+  explicit ClusterEntrance(const ClusterOptions& options);
+
+  const std::vector<std::string>& servers() const { return servers_; }  // HOST:PORT
+  const std::string& authority() const { return authority_; }           // PEM; empty: the system's
+  const transport::AccountKey& account() const { return account_; }
+
+  std::string address() const override { return servers_.front(); }
+  std::string served_at() const override;
+  std::string hint() const override;
+  std::vector<std::string> sites() const override;
+  fs::path authority_file(const fs::path& server_folder) const override;
+  std::string jwt(const std::string& run, const transport::NatsUser& user) const override;
+  std::string token(const std::string& run, const Seed& secret, int64_t expires) const override;
+  std::string after_revoking(const std::vector<PublicKey>& keys) const override;
+  void store(const fs::path& server_folder) const override;
+
+ private:
+  const ClusterOptions options_;
+  const std::vector<std::string> servers_;
+  const std::string authority_;
+  const transport::AccountKey account_;
+};
+
+class MailboxEntrance final : public Entrance {
+ public:
+  explicit MailboxEntrance(fs::path folder) : folder_(std::move(folder)) {}
+
+  std::string address() const override { return folder_.string(); }
+  std::string hint() const override;
+  fs::path authority_file(const fs::path& /*server_folder*/) const override { return {}; }
+  std::string token(const std::string& run, const Seed& secret, int64_t expires) const override;
+  void store(const fs::path& server_folder) const override;
+
+ private:
+  const fs::path folder_;
+};
 
 // What carries the run in a server's folder; nothing if it has not been served yet.
 std::optional<Carrier> carrier_of(const fs::path& server_folder);
 
-// Stores the entrance, and loads it again; the account's key stays in its own file. Throws Error if
-// a file is damaged or missing, and UsageError as open_cluster does.
-void store_entrance(const fs::path& server_folder, const Entrance& entrance,
-                    const ClusterOptions& cluster);
-Entrance load_entrance(const fs::path& server_folder);
-
-// A participant's JWT; empty for a run with a server of its own. `run`: the run's courier name;
-// `expires`: seconds since 1970, 0: never.
-std::string jwt_of(const Entrance& entrance, const std::string& run,
-                   const transport::NatsUser& user);
-
-// The text of a token whose secret is `secret`.
-std::string token_text(const Entrance& entrance, const std::string& run, const Seed& secret,
-                       int64_t expires);
+// The entrance that was stored there; an account's key is in its own file. Throws Error if a file
+// is damaged or missing, and UsageError as ClusterEntrance does.
+std::unique_ptr<Entrance> load_entrance(const fs::path& server_folder);
 
 // What a request to be enrolled says: with which token, and as what. The token's key has signed it,
 // which proves that the newcomer has the token where no server checks who sends what, as in a

@@ -73,33 +73,14 @@ std::string issue_token(const fs::path& run_folder, Role role, double days, bool
   const Seed coordinator = coordinator_seed(run_folder);
   IssuedToken token = make_token(make_signer(secret)->key(), role, days, unix_now());
   token.single_use = single_use;
-  std::string text = token_text(load_entrance(run_folder / kServerFolder),
-                                transport::participant_name(make_signer(coordinator)->key()),
-                                secret, token.expires);
+  std::string text = load_entrance(run_folder / kServerFolder)
+                         ->token(transport::participant_name(make_signer(coordinator)->key()),
+                                 secret, token.expires);
   update_key_ring(run_folder, [&](KeyRing& ring) { ring.tokens.push_back(token); });
   return text;
 }
 
 namespace {
-
-// On a cluster, JWTs decide who may connect, and only whoever has the operator's key can revoke
-// them.
-std::string cluster_revocations(const fs::path& run_folder, const KeyRing& revoked) {
-  const Entrance entrance = load_entrance(run_folder / kServerFolder);
-  if (!entrance.account) return "";
-  std::string text =
-      "; it no longer takes part. It can still read the run until the cluster's admin revokes its "
-      "JWT:";
-  const auto add = [&](const PublicKey& key) {
-    text += fmt::format(
-        "\n  nsc revocations add-user --account {} --user-public-key {}",
-        transport::encode_public_key(transport::NKeyKind::kAccount, entrance.account->account),
-        transport::participant_name(key));
-  };
-  for (const IssuedToken& token : revoked.tokens) add(token.key);
-  for (const EnrolledKey& key : revoked.keys) add(key.key);
-  return text;
-}
 
 // Of what an id names, so that a slip of the keyboard revokes nothing.
 constexpr size_t kFewestCharacters = 4;
@@ -146,7 +127,11 @@ std::string revoke_keys(const fs::path& run_folder, const std::string& id) {
     (void)ring.revoke(id);
     revoked = ring.beyond(before);
   });
-  return what_was_revoked(revoked, id) + cluster_revocations(run_folder, revoked);
+  std::vector<PublicKey> keys;
+  for (const IssuedToken& token : revoked.tokens) keys.push_back(token.key);
+  for (const EnrolledKey& key : revoked.keys) keys.push_back(key.key);
+  return what_was_revoked(revoked, id) +
+         load_entrance(run_folder / kServerFolder)->after_revoking(keys);
 }
 
 }  // namespace thinwire::hosts

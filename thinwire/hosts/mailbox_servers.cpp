@@ -9,6 +9,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_servers.h"
+#include "thinwire/hosts/store_need.h"
+#include "thinwire/method/combinations.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -16,28 +18,42 @@ namespace {
 
 class MailboxServers final : public RunServers {
  public:
-  MailboxServers(const fs::path& folder, const Seed& coordinator)
-      : entrance_{{}, "", {}, fs::absolute(folder)}, key_(make_signer(coordinator)->key()) {}
+  explicit MailboxServers(const fs::path& folder) : folder_(fs::absolute(folder)) {}
 
+  Carrier carrier() const override { return Carrier::kMailbox; }
+  void check(const fs::path& run_folder) const override {
+    check_served_mailbox(run_folder, folder_);
+  }
+  // Everybody receives every contribution, so a sum would be one buffer more.
+  void resolve(config::Recipe& recipe) const override {
+    method::check_command(recipe, method::Command::kMailbox);
+    recipe.sync.sums = config::Sums::kMembers;
+  }
+  std::string room(const config::Recipe& recipe) const override {
+    return check_room_for_store(recipe, folder_);
+  }
+  void start(const config::Recipe& /*recipe*/, const Seed& coordinator,
+             std::vector<transport::NatsUser> /*users*/) override {
+    key_ = make_signer(coordinator)->key();
+  }
   std::unique_ptr<transport::Courier> connect() override {
-    return open_mailbox(entrance_.mailbox, key_, transport::participant_name(key_), false,
+    return open_mailbox(folder_, key_, transport::participant_name(key_), false,
                         [told = told_](const std::string& sentence) {
                           const std::lock_guard lock(told->mutex);
                           told->sentences.push_back(sentence);
                         });
   }
   const Entrance& entrance() const override { return entrance_; }
-  void set_users(std::vector<transport::NatsUser> /*users*/) override {}
+  bool checks_names() const override { return false; }
   std::string maintain() override {
     std::error_code unreachable;
-    const bool there = fs::is_directory(entrance_.mailbox, unreachable);
+    const bool there = fs::is_directory(folder_, unreachable);
     if (there == std::exchange(was_there_, there)) return next_told();
-    return fmt::format("the mailbox {} {}", entrance_.mailbox.string(),
+    return fmt::format("the mailbox {} {}", folder_.string(),
                        there ? "is back" : "is gone; waits for it");
   }
   std::string obstacle() const override {
-    return was_there_ ? ""
-                      : fmt::format("the mailbox {}, which is gone", entrance_.mailbox.string());
+    return was_there_ ? "" : fmt::format("the mailbox {}, which is gone", folder_.string());
   }
 
  private:
@@ -55,16 +71,17 @@ class MailboxServers final : public RunServers {
     return sentence;
   }
 
-  const Entrance entrance_;
-  const PublicKey key_;
+  const fs::path folder_;
+  const MailboxEntrance entrance_{folder_};
+  PublicKey key_;
   bool was_there_ = true;
   const std::shared_ptr<Told> told_ = std::make_shared<Told>();
 };
 
 }  // namespace
 
-std::unique_ptr<RunServers> use_mailbox(const fs::path& folder, const Seed& coordinator) {
-  return std::make_unique<MailboxServers>(folder, coordinator);
+std::unique_ptr<RunServers> use_mailbox(const fs::path& folder) {
+  return std::make_unique<MailboxServers>(folder);
 }
 
 }  // namespace thinwire::hosts

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -8,6 +9,8 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
+#include "thinwire/hosts/served_run.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/nats_server.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -25,56 +28,65 @@ constexpr uint64_t kRoomBytes = 4 << 20;  // and until there is this much
 
 class OwnServer final : public RunServers {
  public:
-  OwnServer(const OwnServerOptions& options, std::vector<transport::NatsUser> users)
-      : listen_(parse_endpoint("--listen", options.listen)),
-        seed_(options.coordinator),
-        key_(make_signer(seed_)->key()),
-        name_(transport::participant_name(key_)),
-        server_({.host = listen_.host,
-                 .port = listen_.port,
-                 .folder = options.folder,
-                 .run = name_,
-                 .streams = kStreams},
-                with_coordinator(std::move(users)), kTimeoutSeconds),
-        folder_(options.folder),
-        entrance_{
-            {options.address.empty() ? far_address(listen_, server_.port()) : options.address},
-            server_.authority(),
-            {}} {
-    events::print_message(server_.description());
+  OwnServer(const std::string& listen, std::string address)
+      : listen_(parse_endpoint("--listen", listen)), address_(std::move(address)) {
+    if (!address_.empty()) (void)parse_address("--address", address_);
   }
 
+  Carrier carrier() const override { return Carrier::kOwnServer; }
+  std::string room(const config::Recipe& recipe) const override {
+    return check_room_for_store(recipe, fs::path(recipe.run.dir) / kServerFolder);
+  }
+  void start(const config::Recipe& recipe, const Seed& coordinator,
+             std::vector<transport::NatsUser> users) override {
+    folder_ = fs::path(recipe.run.dir) / kServerFolder;
+    seed_ = coordinator;
+    key_ = make_signer(seed_)->key();
+    name_ = transport::participant_name(key_);
+    server_.emplace(transport::NatsSettings{.host = listen_.host,
+                                            .port = listen_.port,
+                                            .folder = folder_,
+                                            .run = name_,
+                                            .streams = kStreams},
+                    with_coordinator(std::move(users)), kTimeoutSeconds);
+    entrance_.emplace(address_.empty() ? far_address(listen_, server_->port()) : address_,
+                      server_->authority());
+    events::print_message(server_->description());
+  }
   std::unique_ptr<transport::Courier> connect() override {
-    return connect_coordinator({.target = {{near_address(listen_, server_.port())},
-                                           server_.authority(),
+    return connect_coordinator({.target = {{near_address(listen_, server_->port())},
+                                           server_->authority(),
                                            seed_,
                                            kTimeoutSeconds},
                                 .name = name_,
                                 .streams = kStreams});
   }
-  const Entrance& entrance() const override { return entrance_; }
+  const Entrance& entrance() const override { return *entrance_; }
+  std::unique_ptr<ConnectionLimit> limit_connections(transport::Courier& courier) override {
+    return std::make_unique<ConnectionLimit>(courier);
+  }
   void set_users(std::vector<transport::NatsUser> users) override {
-    server_.set_users(with_coordinator(std::move(users)));
+    server_->set_users(with_coordinator(std::move(users)));
   }
 
   // Couriers reconnect by themselves once it is back.
   std::string maintain() override {
-    server_.trim_log();
+    server_->trim_log();
     if (const bool was_full = disk_full_; check_disk() || was_full) {
       if (disk_full_ && was_full) return "";
       if (disk_full_) {
-        server_.kill();
+        server_->kill();
         return full_message();
       }
-      server_.restart_if_ended();
+      server_->restart_if_ended();
       return "there is room on the disk again; nats-server is started again";
     }
     if (monotonic_seconds() - users_checked_at_ >= kExpiryPollSeconds) {
       users_checked_at_ = monotonic_seconds();
-      server_.expire_users();
+      server_->expire_users();
     }
-    if (server_.alive()) return "";
-    server_.restart_if_ended();
+    if (server_->alive()) return "";
+    server_->restart_if_ended();
     return "nats-server has ended; it is started again";
   }
   std::string obstacle() const override {
@@ -104,21 +116,37 @@ class OwnServer final : public RunServers {
   }
 
   const Endpoint listen_;
-  const Seed seed_;
-  const PublicKey key_;
-  const std::string name_;
-  transport::NatsServer server_;
-  const fs::path folder_;
+  const std::string address_;  // as given
+  Seed seed_{};
+  PublicKey key_;
+  std::string name_;
+  fs::path folder_;
+  std::optional<transport::NatsServer> server_;
+  std::optional<OwnServerEntrance> entrance_;
   bool disk_full_ = false;
-  const Entrance entrance_;
   double users_checked_at_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<RunServers> start_own_server(const OwnServerOptions& options,
-                                             std::vector<transport::NatsUser> users) {
-  return std::make_unique<OwnServer>(options, std::move(users));
+std::unique_ptr<RunServers> use_own_server(const std::string& listen, const std::string& address) {
+  return std::make_unique<OwnServer>(listen, address);
 }
+
+Seed RunServers::new_seed(uint64_t /*run*/, const std::string& /*name*/) const {
+  return make_seed();
+}
+
+std::unique_ptr<SharedKeys> RunServers::share_keys(transport::Courier& /*courier*/,
+                                                   const Signer& /*coordinators*/,
+                                                   const fs::path& /*run_folder*/) {
+  return nullptr;
+}
+
+std::unique_ptr<ConnectionLimit> RunServers::limit_connections(transport::Courier& /*courier*/) {
+  return nullptr;
+}
+
+void RunServers::set_users(std::vector<transport::NatsUser> /*users*/) {}
 
 }  // namespace thinwire::hosts

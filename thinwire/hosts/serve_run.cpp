@@ -1,7 +1,6 @@
 #include "thinwire/hosts/serve_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <atomic>
 #include <chrono>
@@ -34,7 +33,6 @@
 #include "thinwire/hosts/run_watch.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
-#include "thinwire/hosts/store_need.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -73,10 +71,16 @@ uint64_t sketch_seed(const Seed& coordinator) {
   return ByteReader(hash.bytes).get<uint64_t>();
 }
 
+std::unique_ptr<RunServers> servers_of(const ServeOptions& options) {
+  if (options.cluster) return use_cluster(*options.cluster);
+  if (!options.mailbox.empty()) return use_mailbox(options.mailbox);
+  return use_own_server(options.listen, options.address);
+}
+
 // Everything here belongs to the thread that constructs it, except the host's own thread.
 class Service {
  public:
-  Service(ServedRun run, const ServeOptions& options);
+  Service(ServedRun run, std::unique_ptr<RunServers> servers, const ServeOptions& options);
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -84,8 +88,6 @@ class Service {
   ServeResult serve();
 
  private:
-  void check_room() const;
-  void start_servers();
   void connect();
   bool another_leads();
   void start_host();
@@ -100,10 +102,8 @@ class Service {
   void shut_out_crowding();
   void report_leader();
   void report_waiting();
-  // A coordinator with a server of its own is the only one.
-  bool leads() const { return !options_.cluster || host_->leads(); }
-  // In a mailbox anybody may write anything, under any name.
-  bool has_mailbox() const { return !options_.mailbox.empty(); }
+  // Unless there may be others, which share their keys with it.
+  bool leads() const { return shared_keys_ == nullptr || host_->leads(); }
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
@@ -119,10 +119,10 @@ class Service {
   const std::unique_ptr<Signer> signer_;
   const std::string name_;  // of the coordinator, and of the run
   Admission admission_;
-  std::unique_ptr<RunServers> servers_;
+  const std::unique_ptr<RunServers> servers_;
   std::unique_ptr<transport::Courier> courier_;
-  std::optional<SharedKeys> shared_keys_;       // with other coordinators
-  std::optional<ConnectionLimit> connections_;  // to a server of the run's own
+  std::unique_ptr<SharedKeys> shared_keys_;       // with other coordinators; null: there are none
+  std::unique_ptr<ConnectionLimit> connections_;  // null: they are not counted
   const membership::RecipePlan plan_;
   RunDisplay display_;
   std::optional<RunWatch> watch_;
@@ -144,13 +144,14 @@ class Service {
   std::thread host_thread_;
 };
 
-Service::Service(ServedRun run, const ServeOptions& options)
+Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const ServeOptions& options)
     : options_(options),
       run_(std::move(run)),
       folder_(run_.recipe.run.dir),
       signer_(make_signer(run_.seed)),
       name_(transport::participant_name(signer_->key())),
       admission_(folder_, options.token_days),
+      servers_(std::move(servers)),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
       display_(run_.recipe),
       end_(run_.recipe),
@@ -158,8 +159,6 @@ Service::Service(ServedRun run, const ServeOptions& options)
   page::LiveRun* const page =
       options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
   if (page != nullptr) watch_.emplace(run_.recipe, validation_sets(run_.description), *page);
-  check_room();
-  start_servers();
   connect();
   founded_now_ = publish_run(*courier_, *signer_, run_, options_.stop);
   start_host();
@@ -171,41 +170,19 @@ Service::~Service() {
   if (host_thread_.joinable()) host_thread_.join();
 }
 
-// Before anything is stored, so that the disk does not fill up in the middle of the run.
-void Service::check_room() const {
-  const fs::path store = has_mailbox() ? options_.mailbox : folder_ / kServerFolder;
-  std::string text = options_.cluster
-                         ? describe(store_need(run_.recipe)) + " on the cluster's servers"
-                         : check_room_for_store(run_.recipe, store);
-  events::print_message(text);
-}
-
-void Service::start_servers() {
-  const fs::path folder = folder_ / kServerFolder;
-  switch (options_.carrier()) {
-    case Carrier::kOwnServer:
-      servers_ = start_own_server({options_.listen, options_.address, folder, run_.seed},
-                                  admission_.users());
-      break;
-    case Carrier::kCluster:
-      servers_ = use_cluster(*options_.cluster, run_.seed, run_.recipe.sync.timeout_s);
-      break;
-    case Carrier::kMailbox:
-      servers_ = use_mailbox(options_.mailbox, run_.seed);
-      break;
-  }
-  store_entrance(folder, servers_->entrance(), options_.cluster.value_or(ClusterOptions()));
-}
-
 void Service::connect() {
+  // Before anything is stored, so that the disk does not fill up in the middle of the run.
+  events::print_message(servers_->room(run_.recipe));
+  servers_->start(run_.recipe, run_.seed, admission_.users());
+  servers_->entrance().store(folder_ / kServerFolder);
   courier_ = servers_->connect();
-  if (options_.cluster) shared_keys_.emplace(*courier_, *signer_, folder_);
-  if (options_.carrier() == Carrier::kOwnServer) connections_.emplace(*courier_);
+  shared_keys_ = servers_->share_keys(*courier_, *signer_, folder_);
+  connections_ = servers_->limit_connections(*courier_);
 }
 
 // Sends a request as members do: of several coordinators, the leading one answers at once.
 bool Service::another_leads() {
-  if (!options_.cluster || founded_now_) return false;
+  if (shared_keys_ == nullptr || founded_now_) return false;
   RequestClient client(*courier_, signer_->key(), *signer_);
   return client.ask(RequestKind::kProbe, Bytes(sizeof(uint32_t)), kProbeSeconds).has_value();
 }
@@ -217,7 +194,7 @@ void Service::start_host() {
   options.remembered = ledger_.remembered();
   options.standby = another_leads();
   options.sums = serve::sum_rule(run_.recipe);
-  options.keeps = servers_->entrance().sites;
+  options.keeps = !servers_->entrance().sites().empty();
   options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
   options.hooks.progress = [this](const membership::State& state, bool complete) {
     if (complete) display_.show(state);
@@ -263,8 +240,8 @@ void Service::start_requests() {
             host_->note_result(member);
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
-          !has_mailbox(), [this](const Sha256& file) { host_->protect(file); },
-          sites_of(servers_->entrance())});
+          servers_->checks_names(), [this](const Sha256& file) { host_->protect(file); },
+          servers_->entrance().sites()});
 }
 
 // Of those that send a join request; also called by the host's thread.
@@ -278,7 +255,7 @@ std::string Service::why_no_member(const PublicKey& key) const {
 std::string Service::refusal(const Request& request) const {
   if (admission_.is_revoked(request.requester)) return "the key was revoked";
   const bool newcomer = request.what == RequestKind::kEnrol;
-  if (has_mailbox() && !newcomer && !admission_.is_known(request.requester)) {
+  if (!servers_->checks_names() && !newcomer && !admission_.is_known(request.requester)) {
     return "the key or token is not valid for the run";
   }
   if (request.what == RequestKind::kPlace) return why_no_member(request.requester);
@@ -302,24 +279,17 @@ void Service::coordinate() {
 
 void Service::write_ready_file() const {
   const Entrance& entrance = servers_->entrance();
-  const std::string address = has_mailbox() ? entrance.mailbox.string() : entrance.servers.front();
-  const std::string token =
-      token_text(entrance, name_, admission_.token(), admission_.token_expires());
+  const std::string address = entrance.address();
+  const std::string token = entrance.token(name_, admission_.token(), admission_.token_expires());
   if (!options_.ready_file.empty()) {
-    fs::path ca = folder_ / kServerFolder / kAuthorityFile;
-    if (options_.cluster) ca = options_.cluster->ca_file;
-    if (has_mailbox()) ca.clear();
+    const fs::path ca = entrance.authority_file(folder_ / kServerFolder);
     const nlohmann::json ready = {{"address", address},
                                   {"token", token},
                                   {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
     write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
-  std::string hint;
-  if (has_mailbox()) hint = ", where the folder's path on their machine stands for this one";
-  if (entrance.sites) hint = ", where the address of their own site's server stands for this one";
-  events::print_message(fmt::format(
-      "{} is served at {}; members join with{}", run_.recipe.run.name,
-      entrance.sites ? fmt::format("{}", fmt::join(entrance.servers, ", ")) : address, hint));
+  events::print_message(fmt::format("{} is served at {}; members join with{}", run_.recipe.run.name,
+                                    entrance.served_at(), entrance.hint()));
   const std::string command = fmt::format("  thinwire join {} --token {}", address, token);
   options_.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
 }
@@ -424,7 +394,7 @@ Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
     const Result<transport::NatsUser> user = admission_.enrol(token, key, wanted);
     if (!user) return tl::unexpected(user.error());
     check_keys();
-    return jwt_of(servers_->entrance(), name_, *user);
+    return servers_->entrance().jwt(name_, *user);
   } catch (const Error& problem) {  // on a full disk, say
     return fail(FailureKind::kRefused,
                 fmt::format("the coordinator cannot note its key: {}", problem.what()));
@@ -477,17 +447,13 @@ ServeResult Service::finish() {
 }  // namespace
 
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options) {
-  (void)parse_endpoint("--listen", options.listen);
-  if (!options.address.empty()) (void)parse_address("--address", options.address);
-  std::optional<transport::AccountKey> account;
-  if (options.cluster) account = open_cluster(*options.cluster).account;
-  if (!options.mailbox.empty()) check_served_mailbox(recipe.run.dir, options.mailbox);
+  std::unique_ptr<RunServers> servers = servers_of(options);
   const fs::path folder = recipe.run.dir;
-  ServedRun run = open_served_run(std::move(recipe), options.carrier(), account);
+  ServedRun run = open_served_run(std::move(recipe), *servers);
   if (fs::exists(summary_file(folder)) && !fs::exists(folder / kServerFolder / kLackingFile)) {
     return {ServeOutcome::kAlreadyFinished, 0, events::read_summary(summary_file(folder))};
   }
-  return Service(std::move(run), options).serve();
+  return Service(std::move(run), std::move(servers), options).serve();
 }
 
 }  // namespace thinwire::hosts

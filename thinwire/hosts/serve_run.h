@@ -27,10 +27,6 @@ struct ServeOptions {
   // Used instead of servers: a folder that something else synchronises with the members'
   // (transport/mailbox/courier_mailbox.h). Empty: none.
   fs::path mailbox = {};
-  Carrier carrier() const {
-    if (cluster) return Carrier::kCluster;
-    return mailbox.empty() ? Carrier::kOwnServer : Carrier::kMailbox;
-  }
   // Written once members may join: JSON with "address", which with a mailbox is its folder,
   // "token", and "ca", the file that holds the certificate of the run's authority. Empty: not
   // written.
@@ -54,7 +50,7 @@ struct ServeResult {
 
 // Runs until the run is complete or `stop` is set; the same call resumes the run in recipe.run.dir,
 // at the same address and with the same tokens, however the earlier call ended. Throws UsageError
-// and Error as open_served_run (served_run.h) and open_cluster (entrance.h) do, UsageError for a
+// and Error as open_served_run (served_run.h) and ClusterEntrance (entrance.h) do, UsageError for a
 // malformed address, and Error if the server cannot be started or reached.
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options);
 

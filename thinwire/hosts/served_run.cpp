@@ -12,8 +12,8 @@
 #include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/access.h"
-#include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/run_data.h"
+#include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/hosts/waiting.h"
@@ -42,13 +42,6 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   recipe.train.precision = defaults.precision;
   train::take_initial_model(recipe);
   train::resolve(recipe, vocabulary);
-}
-
-// In a mailbox everybody receives every contribution, so a sum would be one buffer more.
-void resolve_sums(config::Recipe& recipe, Carrier carrier) {
-  if (carrier != Carrier::kMailbox) return;
-  method::check_command(recipe, method::Command::kMailbox);
-  recipe.sync.sums = config::Sums::kMembers;
 }
 
 // A run opens with train.workers members.
@@ -118,11 +111,10 @@ void take_folder(ServedRun& run, const fs::path& folder) {
 }
 
 // Makes the coordinator's key, unless the folder has one.
-void make_key(const fs::path& folder, const std::optional<transport::AccountKey>& account,
-              uint64_t run, const std::string& name) {
+void make_key(const fs::path& folder, const RunServers& servers, uint64_t run,
+              const std::string& name) {
   const fs::path file = folder / kServerFolder / kKeyFile;
-  if (fs::exists(file)) return;
-  store_seed(file, account ? coordinators_seed(*account, run, name) : make_seed());
+  if (!fs::exists(file)) store_seed(file, servers.new_seed(run, name));
 }
 
 RunDescription describe_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
@@ -185,12 +177,12 @@ Seed coordinator_seed(const fs::path& run_folder) {
   return load_seed(run_folder / kServerFolder / kKeyFile);
 }
 
-ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
-                          const std::optional<transport::AccountKey>& account) {
+ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
+  servers.check(recipe.run.dir);
   check_servable(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, *vocabulary);
-  resolve_sums(recipe, carrier);
+  servers.resolve(recipe);
   check_room(recipe);
   const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());
   ServedRun run;
@@ -198,8 +190,8 @@ ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
   const fs::path folder = recipe.run.dir;
   const uint64_t id = run_id(recipe, *vocabulary, sets);
   take_folder(run, folder);
-  check_carrier(folder, carrier);
-  make_key(folder, account, id, recipe.run.name);
+  check_carrier(folder, servers.carrier());
+  make_key(folder, servers, id, recipe.run.name);
   run.seed = coordinator_seed(folder);
   const bool is_founded = fs::exists(folder / kDescriptionFile);
   if (is_founded) run.description = founded(recipe, run.description);

@@ -34,6 +34,8 @@ inline constexpr const char* kAuthorityFile = "authority.pem";
 // damaged or missing.
 Seed coordinator_seed(const fs::path& run_folder);
 
+class RunServers;
+
 struct ServedRun {
   // Held by the server as well: after a crash, the next coordinator waits until the old server has
   // ended.
@@ -49,13 +51,12 @@ struct ServedRun {
 // `thinwire train`, in runs/NAME-served, unless runs/NAME holds the served run already.
 fs::path served_folder(const config::Recipe& recipe);
 
-// Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `carrier`: what
-// carries it; `account`: the cluster's, if it is one. All coordinators of a run on an
-// account have the same key. Throws UsageError if the recipe cannot be a run of many hosts, if the
-// folder holds something else or a run with another recipe (naming the fields), other data or other
-// servers; Error if the data is not prepared, or if another process serves the run.
-ServedRun open_served_run(config::Recipe recipe, Carrier carrier,
-                          const std::optional<transport::AccountKey>& account);
+// Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `servers`: what
+// carries it; nothing is started. All coordinators of a run on an account of a cluster have the
+// same key. Throws UsageError if the recipe cannot be a run of many hosts, if the folder holds
+// something else or a run with another recipe (naming the fields), other data or other servers;
+// Error if the data is not prepared, or if another process serves the run.
+ServedRun open_served_run(config::Recipe recipe, const RunServers& servers);
 
 // Throws UsageError, naming the fields that differ, unless `founded`, by another coordinator,
 // describes this run.
