@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -173,6 +174,23 @@ TEST(ExpectedLoss, OfLateUpdatesIsKnownWhereRunsOrThePaperHadThem) {
   const ExpectedLoss later = late("delayed", 8, "overlap_after=100", 500e6);
   EXPECT_FALSE(later.nats);
   EXPECT_EQ(later.basis, "no run has delayed updates with overlap_after = 100");
+}
+
+TEST(ExpectedLoss, OfLateUpdatesIsHigherByWhatThePaperSaw) {
+  const auto price = [](const char* overlap, double parameters, int64_t depth = 1) {
+    std::vector<std::string> fields = {"sync_every=30", "train.workers=2"};
+    const double in_time = *loss_of(candidate_of("diloco", fields), parameters).nats;
+    fields.push_back(fmt::format("overlap={}", overlap));
+    if (depth > 1) fields.push_back(fmt::format("depth={}", depth));
+    return *loss_of(candidate_of("diloco", fields), parameters).nats - in_time;
+  };
+  EXPECT_EQ(price("inner", 1e9), 0);
+  EXPECT_NEAR(price("eager", 1e6), 0.08, 1e-12);
+  EXPECT_NEAR(price("eager", 500e6), 0.03, 1e-12);
+  EXPECT_NEAR(price("eager", 500e6, 2), 0.07, 1e-12);
+  EXPECT_NEAR(price("eager", std::sqrt(500e6 * 1e9)), 0.02, 1e-12);
+  EXPECT_NEAR(price("eager", 1e12), 0.01, 1e-12);
+  EXPECT_NEAR(price("delayed", 500e6), 0.34, 1e-12);
 }
 
 TEST(ExpectedLoss, IsKnownFromOwnRunsOfTheMethod) {

@@ -306,14 +306,6 @@ TEST(MethodCost, OwnLawsReplaceThePapers) {
 }
 
 TEST(MethodCost, LateUpdatesCostTheLossThatThePaperSaw) {
-  EXPECT_EQ(late_loss(method::Overlap::kNone, 1, 1e9), 0);
-  EXPECT_EQ(late_loss(method::Overlap::kInner, 1, 1e9), 0);
-  EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kEager, 1, 1e6), 0.08);
-  EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kEager, 1, 500e6), 0.03);
-  EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kEager, 2, 500e6), 0.07);
-  EXPECT_NEAR(late_loss(method::Overlap::kEager, 1, std::sqrt(500e6 * 1e9)), 0.02, 1e-12);
-  EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kEager, 1, 1e12), 0.01);
-  EXPECT_DOUBLE_EQ(late_loss(method::Overlap::kDelayed, 1, 500e6), 0.34);
   const auto costs = costs_of({machine(2, 1e12, 10e6)});
   const MethodCost& eager = cost_of(costs, "diloco", "overlap = eager");
   EXPECT_NEAR(*eager.loss.nats, *cost_of(costs, "diloco").loss.nats + 0.08, 1e-12);

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "thinwire/base/tensor_view.h"
-#include "thinwire/methods/diloco/diloco_spec.h"
 #include "thinwire/methods/distro/coverage_plan.h"
 #include "thinwire/plan/candidates.h"
 #include "thinwire/plan/laws.h"
@@ -42,10 +41,12 @@ struct LossTerms {
   std::span<const MethodLaw> own;
 };
 
-// The loss that is expected of an algorithm's methods, but for what late updates cost.
+// The loss that is expected of an algorithm's methods.
 struct AlgorithmLoss {
-  std::string_view algorithm;  // method::Method::algorithm
-  ExpectedLoss (*loss)(const LossTerms& terms);
+  std::string_view algorithm;                    // method::Method::algorithm
+  ExpectedLoss (*loss)(const LossTerms& terms);  // but for what late updates cost
+  // Adds that to a loss that is known, or makes it unknown; null: no updates of it are late.
+  void (*add_late)(const LossTerms& terms, ExpectedLoss& loss) = nullptr;
 };
 
 // That of each folder of thinwire/methods.
@@ -61,11 +62,5 @@ ExpectedLoss local_sgd_loss(const LossTerms& terms);
 // For a candidate that synchronises every `sync_every` steps.
 ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const LossModel& model,
                            std::span<const MethodLaw> own);
-
-// The loss in nats caused by pseudo-gradients that arrive one outer step late, or two (`depth`): 0
-// except for kDelayed and kEager. kEager is from table 6 of the eager-updates paper (arXiv
-// 2502.12996, H = 30), interpolated in the logarithm of the parameters; the others are from its
-// table 2, at 500 M parameters.
-double late_loss(method::Overlap overlap, int64_t depth, double parameters);
 
 }  // namespace thinwire::plan
