@@ -9,12 +9,12 @@
 #include "tests/paths.h"
 #include "tests/sync/distro_trace.h"
 #include "tests/sync/hashed_run.h"
+#include "tests/tensor/dct_reference.h"
 #include "thinwire/base/json.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/methods/distro/distro_encoder.h"
 #include "thinwire/methods/distro/distro_spec.h"
-#include "thinwire/tensor/dct/dct_reference.h"
 #include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::sync {
@@ -75,7 +75,7 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         values.push_back(state[static_cast<size_t>(start + tile * kind.slots() + position)]);
       }
       if (trace_["transform"] == "dct") {
-        values = tensor::tile_idct_reference(slots, values.data(), kind.rows, kind.columns);
+        values = tensor::reference::tile_idct(slots, values.data(), kind.rows, kind.columns);
       }
       for (int y = 0; y < kind.rows; ++y) {
         std::copy_n(values.begin() + y * kind.columns, kind.columns,

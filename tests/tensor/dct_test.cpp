@@ -10,10 +10,10 @@
 #include <string>
 #include <tuple>
 
+#include "tests/tensor/dct_reference.h"
 #include "tests/tensor/targets.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/tensor/dct/dct_reference.h"
 #include "thinwire/tensor/dct/dct_tables.h"
 
 namespace thinwire::tensor {
@@ -147,14 +147,14 @@ TEST_P(Tiles, InverseOfAllCoefficientsGivesTheTileBack) {
 TEST_P(TilesOnTargets, HaveTheBitsOfTheReference) {
   const Values tile = random_values(size(), 3);
   const Values many = random_values(size(), 5);
-  EXPECT_EQ(forward(tile), tile_dct_reference(tile, h(), w()));
+  EXPECT_EQ(forward(tile), reference::tile_dct(tile, h(), w()));
   for (const uint64_t sparsity : {2, 5, 200}) {  // many slots, few, and hardly any
     const std::vector<uint16_t> slots = random_slots(sparsity);
     const Values values(many.begin(), many.begin() + std::ssize(slots));
-    EXPECT_EQ(inverse(slots, values), tile_idct_reference(slots, values.data(), h(), w()))
+    EXPECT_EQ(inverse(slots, values), reference::tile_idct(slots, values.data(), h(), w()))
         << "one of " << sparsity;
   }
-  EXPECT_EQ(inverse_of_all(many), tile_idct_reference(many, h(), w()));
+  EXPECT_EQ(inverse_of_all(many), reference::tile_idct(many, h(), w()));
 }
 
 TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingElse) {
@@ -166,8 +166,8 @@ TEST_P(TilesOnTargets, StepByTheSignHasTheBitsOfTheReferenceAndTouchesNothingEls
     const std::vector<uint16_t> slots = random_slots(sparsity);
     const Values values = random_values(size() + 15, 12);
     const bool all = sparsity == 1;
-    const Values update = all ? tile_idct_reference(std::span(values).first(size()), h(), w())
-                              : tile_idct_reference(slots, values.data(), h(), w());
+    const Values update = all ? reference::tile_idct(std::span(values).first(size()), h(), w())
+                              : reference::tile_idct(slots, values.data(), h(), w());
     Values expected = before;
     for (int y = 0; y < h(); ++y) {
       for (int x = 0; x < w(); ++x) {
@@ -198,7 +198,7 @@ TEST_P(Tiles, StepWithoutSlotsOnlyShrinks) {
 TEST_P(Tiles, CoefficientsAreBlendedIntoTheMomentum) {
   const Values tile = random_values(size(), 9);
   const Values before = random_values(size(), 10);
-  const Values coefficients = tile_dct_reference(tile, h(), w());
+  const Values coefficients = reference::tile_dct(tile, h(), w());
   Values expected;
   for (size_t i = 0; i < size(); ++i) {
     expected.push_back(0.75f * before[i] + 0.3f * coefficients[i]);

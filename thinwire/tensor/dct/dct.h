@@ -5,7 +5,7 @@
 // Replicas must agree on the inverse to the bit. So the graph of operations depends only on the
 // tile's sides: vector lanes run over independent columns, nothing is contracted into FMA, and the
 // cosines come from our own double arithmetic. Every instruction set and the plain reference
-// (dct_reference.h) give the same bits.
+// (tests/tensor/dct_reference.h) give the same bits.
 //
 // Graph of one column of n elements, n = 4, 8, 16, 32, 64: the fast and stable recursion of Plonka
 // and Tasche (Linear Algebra and its Applications 394, 2005), DCT-II(n) -> DCT-II(n/2) of sums and

@@ -1,5 +1,5 @@
-// The recursions of dct.h (Plonka and Tasche 2005), as in dct_reference.cpp, on columns in vector
-// lanes; compiled once for each instruction set (Highway's toggled include guard).
+// The recursions of dct.h (Plonka and Tasche 2005), as in tests/tensor/dct_reference.h, on columns
+// in vector lanes; compiled once for each instruction set (Highway's toggled include guard).
 //
 // Recursions of up to 16 elements run in registers. For 32 and 64 the upper two levels are loops
 // over memory around four recursions of a quarter of the size, which stay small enough for the

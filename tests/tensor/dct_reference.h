@@ -1,18 +1,24 @@
-#include "thinwire/tensor/dct/dct_reference.h"
+// The transforms of tensor/dct/dct.h in plain scalar code, one element after another, with the same
+// graph of operations and therefore the same bits. The vector code is tested against it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
 
 #include "thinwire/tensor/dct/dct_tables.h"
 
-namespace thinwire::tensor {
-namespace {
+namespace thinwire::tensor::reference {
 
 using Column = std::vector<float>;
 
-Column dct2(const Column& x);
+inline Column dct2(const Column& x);
 
 // Y_j = sum of v_k cos(pi (2j + 1)(2k + 1) / 4n), its own inverse up to scale. With
 // a_k = v_k cos t + v_(n-1-k) sin t, b_k = v_k sin t - v_(n-1-k) cos t, t = pi (2k + 1) / 4n, and
 // A = DCT-II(a), B = DCT-II((-1)^k b) reversed: Y_2m = A_m - B_m, Y_(2m-1) = A_m + B_m.
-Column dct4(const Column& v) {
+inline Column dct4(const Column& v) {
   const size_t n = v.size();
   const size_t half = n / 2;
   Column a(half), b(half), y(n);
@@ -36,7 +42,7 @@ Column dct4(const Column& v) {
 }
 
 // X_j = sum of x_k cos(pi j (2k + 1) / 2n).
-Column dct2(const Column& x) {
+inline Column dct2(const Column& x) {
   const size_t n = x.size();
   if (n == 1) return x;
   const size_t half = n / 2;
@@ -59,7 +65,7 @@ Column dct2(const Column& x) {
 }
 
 // x_k = sum of X_j cos(pi j (2k + 1) / 2n): the transpose of dct2.
-Column dct3(const Column& in) {
+inline Column dct3(const Column& in) {
   const size_t n = in.size();
   if (n == 1) return in;
   const size_t half = n / 2;
@@ -81,7 +87,7 @@ Column dct3(const Column& in) {
   return x;
 }
 
-Column full_basis(size_t n) {
+inline Column full_basis(size_t n) {
   Column basis(n * n);
   for (size_t i = 0; i < n * n; ++i) {
     basis[i] = dct_basis(static_cast<int>(n), static_cast<int>(i / n), static_cast<int>(i % n));
@@ -90,7 +96,7 @@ Column full_basis(size_t n) {
 }
 
 // Rows f of B times sums (even f) or differences (odd f) of mirrored elements.
-Column dense_dct(const Column& x) {
+inline Column dense_dct(const Column& x) {
   const size_t n = x.size();
   const Column basis = full_basis(n);
   Column out(n);
@@ -106,7 +112,7 @@ Column dense_dct(const Column& x) {
   return out;
 }
 
-Column dense_idct(const Column& in) {
+inline Column dense_idct(const Column& in) {
   const size_t n = in.size();
   const Column basis = full_basis(n);
   Column x(n);
@@ -125,63 +131,60 @@ Column dense_idct(const Column& in) {
   return x;
 }
 
-void normalise(Column& column) {
+inline void normalise(Column& column) {
   const int n = static_cast<int>(column.size());
   for (int f = 0; f < n; ++f) column[static_cast<size_t>(f)] *= static_cast<float>(dct_norm(n, f));
 }
 
-}  // namespace
-
-Column dct_reference(const Column& column) {
+// One column: orthonormal DCT-II and its inverse.
+inline Column dct(const Column& column) {
   if (!is_fast_dct_size(static_cast<int>(column.size()))) return dense_dct(column);
   Column out = dct2(column);
   normalise(out);
   return out;
 }
 
-Column idct_reference(const Column& coefficients) {
+inline Column idct(const Column& coefficients) {
   if (!is_fast_dct_size(static_cast<int>(coefficients.size()))) return dense_idct(coefficients);
   Column in = coefficients;
   normalise(in);
   return dct3(in);
 }
 
-Column tile_dct_reference(std::span<const float> tile, int rows, int columns) {
+// What TileDct::accumulate adds for a dense tile (rows `columns` apart), and TileDct::inverse as a
+// dense tile: from some coefficients, and from all, column by column.
+inline Column tile_dct(std::span<const float> tile, int rows, int columns) {
   const auto h = static_cast<size_t>(rows);
   const auto w = static_cast<size_t>(columns);
   Column down(h * w), out(h * w);
   for (size_t x = 0; x < w; ++x) {
     Column column(h);
     for (size_t y = 0; y < h; ++y) column[y] = tile[y * w + x];
-    column = dct_reference(column);
+    column = dct(column);
     for (size_t a = 0; a < h; ++a) down[a * w + x] = column[a];
   }
   for (size_t a = 0; a < h; ++a) {
     const auto row = down.begin() + static_cast<std::ptrdiff_t>(a * w);
-    const Column line = dct_reference(Column(row, row + columns));
+    const Column line = dct(Column(row, row + columns));
     for (size_t b = 0; b < w; ++b) out[b * h + a] = line[b];
   }
   return out;
 }
 
-namespace {
-
 // The inverse down the columns, from the rows of that along them.
-Column inverse_down(const Column& along, size_t h, size_t w) {
+inline Column inverse_down(const Column& along, size_t h, size_t w) {
   Column out(h * w);
   for (size_t x = 0; x < w; ++x) {
     Column column(h);
     for (size_t a = 0; a < h; ++a) column[a] = along[a * w + x];
-    column = idct_reference(column);
+    column = idct(column);
     for (size_t y = 0; y < h; ++y) out[y * w + x] = column[y];
   }
   return out;
 }
 
-}  // namespace
-
-Column tile_idct_reference(std::span<const uint16_t> slots, const float* values, int rows,
-                           int columns) {
+inline Column tile_idct(std::span<const uint16_t> slots, const float* values, int rows,
+                        int columns) {
   const auto h = static_cast<size_t>(rows);
   const auto w = static_cast<size_t>(columns);
   const Column basis = full_basis(w);
@@ -194,17 +197,17 @@ Column tile_idct_reference(std::span<const uint16_t> slots, const float* values,
   return inverse_down(along, h, w);
 }
 
-Column tile_idct_reference(std::span<const float> all, int rows, int columns) {
+inline Column tile_idct(std::span<const float> all, int rows, int columns) {
   const auto h = static_cast<size_t>(rows);
   const auto w = static_cast<size_t>(columns);
   Column along;
   for (size_t a = 0; a < h; ++a) {
     Column row(w);
     for (size_t b = 0; b < w; ++b) row[b] = all[b * h + a];
-    row = idct_reference(row);
+    row = idct(row);
     along.insert(along.end(), row.begin(), row.end());
   }
   return inverse_down(along, h, w);
 }
 
-}  // namespace thinwire::tensor
+}  // namespace thinwire::tensor::reference
