@@ -2,12 +2,11 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "thinwire/config/recipe.h"
-#include "thinwire/plan/method_cost.h"
+#include "thinwire/plan/method_plan.h"
 #include "thinwire/report/compare.h"
 
 namespace CLI {
@@ -54,27 +53,15 @@ struct PlanRun {
 // Throws Error if the folder is not a finished run, UsageError if it lacks the validation set.
 PlanRun load_plan_run(const std::string& folder, const std::string& set);
 
-// The results of `thinwire plan RECIPE`, and how they are shown.
-struct MethodPlan {
-  config::Recipe recipe;
-  plan::PlannedModel model;
-  std::vector<plan::Member> members;       // that take part
-  std::vector<plan::Member> idle;          // without whom it is faster
-  std::optional<double> seconds_with_all;  // of the run if these took part, where that is possible
-  std::vector<plan::MethodLaw> laws;
-  plan::Candidates candidates;
-  double program_bytes = 0;
-  std::vector<plan::MethodCost> costs;
-  std::optional<plan::Recommendation> recommended;
-};
+// How the results of `thinwire plan RECIPE` are shown.
 
 // The recommended method, then its reasons; there must be a recommendation.
-std::vector<std::string> lines_of_recommendation(const MethodPlan& plan);
-nlohmann::ordered_json plan_json(const MethodPlan& plan);
+std::vector<std::string> lines_of_recommendation(const plan::MethodPlan& plan);
+nlohmann::ordered_json plan_json(const plan::MethodPlan& plan);
 // The recommendation, and the fastest methods or, if `all`, every one that was compared.
-void print_plan(const MethodPlan& plan, bool all);
+void print_plan(const plan::MethodPlan& plan, bool all);
 // Draws compute utilisation over the upload rate of the slowest line, scaling all lines alike.
-void draw_plan(const MethodPlan& plan, const std::string& file);
+void draw_plan(const plan::MethodPlan& plan, const std::string& file);
 
 // How fast this machine trains, for plans without a given speed.
 

@@ -6,13 +6,8 @@
 #include <CLI/App.hpp>
 #include <algorithm>
 #include <charconv>
-#include <functional>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
-#include <set>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -28,9 +23,6 @@ namespace thinwire::cli {
 namespace {
 
 constexpr int64_t kMaxMembers = 1'000'000;
-constexpr size_t kMostGroupsWhole = 6;   // of which every choice is tried
-constexpr double kClearlySooner = 0.95;  // of the time that all members together take
-constexpr double kSooner = 0.99;
 
 struct PlanMethodsArguments {
   std::string recipe;
@@ -122,22 +114,6 @@ std::vector<plan::Member> members_of(const PlanMethodsArguments& arguments,
   return plan::resolve_members(sections, model.flops_per_token);
 }
 
-bool are_unequal(std::span<const plan::Member> members) {
-  return std::ranges::any_of(
-      members, [&](const plan::Member& member) { return member.flops != members.front().flops; });
-}
-
-plan::Candidates candidates_of(const PlanMethodsArguments& arguments,
-                               std::span<const plan::Member> members) {
-  try {
-    return plan::make_candidates(arguments.recipe, arguments.overrides, plan::member_count(members),
-                                 plan::site_clusters(members), are_unequal(members));
-  } catch (const UsageError& error) {
-    if (arguments.members.empty()) throw;
-    throw UsageError(fmt::format("--members {}: {}", arguments.members, error.what()));
-  }
-}
-
 // Without the candidates that members on many hosts cannot run, and the schedules that nothing
 // runs.
 void keep_hosted(plan::Candidates& candidates) {
@@ -157,106 +133,26 @@ void keep_hosted(plan::Candidates& candidates) {
   candidates.all = std::move(hosted);
 }
 
-void add_costs(MethodPlan& plan, const PlanMethodsArguments& arguments) {
-  plan.candidates = candidates_of(arguments, plan.members);
-  if (arguments.hosts) keep_hosted(plan.candidates);
-  for (const plan::Candidate& candidate : plan.candidates.all) {
-    plan.costs.push_back(plan::method_cost(candidate, plan.members, plan.laws, plan.program_bytes));
-  }
-}
-
-// Which groups could take part without the others, as bits: every choice of a few groups; of more,
-// the fastest one, the fastest two and so on, and all but each one; none of more than 64.
-std::vector<uint64_t> partial_groups(std::span<const plan::Member> groups) {
-  const size_t count = groups.size();
-  std::vector<uint64_t> choices;
-  if (count > std::numeric_limits<uint64_t>::digits) return choices;
-  if (count <= kMostGroupsWhole) {
-    for (uint64_t choice = 1; choice + 1 < uint64_t{1} << count; ++choice) {
-      choices.push_back(choice);
-    }
-    return choices;
-  }
-  std::vector<size_t> order(count);
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, std::greater(), [&](size_t i) { return groups[i].flops; });
-  std::set<uint64_t> few;
-  uint64_t fastest = 0;
-  for (size_t i = 0; i + 1 < count; ++i) few.insert(fastest |= uint64_t{1} << order[i]);
-  const uint64_t all = fastest | uint64_t{1} << order.back();
-  for (size_t i = 0; i < count; ++i) few.insert(all & ~(uint64_t{1} << i));
-  return {few.begin(), few.end()};
-}
-
-// The plan without the groups that are not chosen; nullopt if the recipe cannot do without them.
-std::optional<MethodPlan> with_groups(const MethodPlan& whole, uint64_t choice,
-                                      const PlanMethodsArguments& arguments) {
-  MethodPlan part;
-  part.recipe = whole.recipe;
-  part.model = whole.model;
-  part.laws = whole.laws;
-  part.program_bytes = whole.program_bytes;
-  for (size_t i = 0; i < whole.members.size(); ++i) {
-    const bool takes_part = (choice >> i & 1) != 0;
-    (takes_part ? part.members : part.idle).push_back(whole.members[i]);
-  }
-  try {
-    add_costs(part, arguments);
-  } catch (const UsageError&) {
-    return std::nullopt;
-  }
-  return part;
-}
-
-double seconds_of(const MethodPlan& plan) {
-  return plan.recommended ? plan.costs[plan.recommended->index].seconds
-                          : std::numeric_limits<double>::infinity();
-}
-
-// Whoever is slow sets the pace of the others, and whoever has a thin line that of the exchanges:
-// the plan of those who finish clearly sooner without the rest, or `whole`.
-MethodPlan without_hindrance(MethodPlan whole, const PlanMethodsArguments& arguments) {
-  std::vector<MethodPlan> parts;
-  double least = plan::least_loss(whole.costs);
-  for (const uint64_t choice : partial_groups(whole.members)) {
-    std::optional<MethodPlan> part = with_groups(whole, choice, arguments);
-    if (!part) continue;
-    parts.push_back(*std::move(part));
-    least = std::min(least, plan::least_loss(parts.back().costs));
-  }
-  whole.recommended = plan::recommend(whole.costs, arguments.tolerance, least);
-  for (MethodPlan& part : parts) {
-    part.recommended = plan::recommend(part.costs, arguments.tolerance, least);
-  }
-  // Of those that take about as long, the one that leaves out the fewest.
-  std::ranges::stable_sort(parts, {},
-                           [](const MethodPlan& part) { return plan::member_count(part.idle); });
-  MethodPlan* best = nullptr;
-  double most_s = kClearlySooner * seconds_of(whole);
-  for (MethodPlan& part : parts) {
-    if (seconds_of(part) >= most_s) continue;
-    best = &part;
-    most_s = kSooner * seconds_of(part);
-  }
-  if (best == nullptr) return whole;
-  if (whole.recommended) best->seconds_with_all = seconds_of(whole);
-  return std::move(*best);
-}
-
-MethodPlan make_plan(PlanMethodsArguments arguments) {
+plan::MethodPlan make_plan(PlanMethodsArguments arguments) {
   separate_recipe(arguments.recipe, arguments.overrides);
-  MethodPlan plan;
+  plan::MethodPlan plan;
   plan.program_bytes = static_cast<double>(resident_memory_bytes());
   plan.recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   plan.model = plan::planned_model(plan.recipe);
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);
-  add_costs(plan, arguments);
-  return without_hindrance(std::move(plan), arguments);
+  plan::PlanQuestion question{arguments.recipe, arguments.overrides, arguments.tolerance};
+  if (arguments.hosts) question.keep = keep_hosted;
+  try {
+    return plan::plan_methods(std::move(plan), question);
+  } catch (const UsageError& error) {
+    if (arguments.members.empty()) throw;
+    throw UsageError(fmt::format("--members {}: {}", arguments.members, error.what()));
+  }
 }
 
 // The recommended recipe, reported for the slowest of the members' lines.
-void save(const MethodPlan& plan, const std::string& file) {
+void save(const plan::MethodPlan& plan, const std::string& file) {
   if (!plan.recommended) {
     throw Error(fmt::format(
         "nothing to write to {}: no method that can run fits into memory with a loss that is known",
@@ -291,7 +187,7 @@ void check_recipe_word(CLI::App& plan, const std::string& word) {
 }
 
 void run_plan_methods(const PlanMethodsArguments& arguments) {
-  const MethodPlan plan = make_plan(arguments);
+  const plan::MethodPlan plan = make_plan(arguments);
   if (arguments.output.json) {
     fmt::print("{}\n", print_json(plan_json(plan), {.indent = 2}));
   } else {

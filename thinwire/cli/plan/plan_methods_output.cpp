@@ -97,7 +97,7 @@ std::string loss_cell(const plan::MethodCost& cost) {
   return cost.loss.nats ? report::number_cell(*cost.loss.nats, 3) : "unknown";
 }
 
-report::Table table_of(const MethodPlan& plan) {
+report::Table table_of(const plan::MethodPlan& plan) {
   bool energy = false;
   bool money = false;
   for (const plan::Member& member : plan.members) {
@@ -132,7 +132,7 @@ report::Table table_of(const MethodPlan& plan) {
 
 // The first to finish of those that can run and fit, those with a known loss before others, and the
 // recommended one, which is marked.
-report::Table fastest_of(const MethodPlan& plan) {
+report::Table fastest_of(const plan::MethodPlan& plan) {
   const plan::MethodCost* const best =
       plan.recommended ? &plan.costs[plan.recommended->index] : nullptr;
   std::vector<const plan::MethodCost*> costs;
@@ -164,7 +164,7 @@ report::Table fastest_of(const MethodPlan& plan) {
 }
 
 // How often DisTrO's candidates cover the weights, and how far behind they are expected to end.
-void print_coverage(const MethodPlan& plan) {
+void print_coverage(const plan::MethodPlan& plan) {
   report::Table table{{{"DisTrO", true},
                        {"coverage"},
                        {"behind\nall-reduce"},
@@ -192,7 +192,7 @@ void print_coverage(const MethodPlan& plan) {
 }
 
 // The methods without variations, and the recommended one: more curves could not be distinguished.
-std::vector<size_t> drawn_costs(const MethodPlan& plan) {
+std::vector<size_t> drawn_costs(const plan::MethodPlan& plan) {
   std::vector<size_t> drawn;
   for (size_t i = 0; i < plan.costs.size(); ++i) {
     const bool recommended = plan.recommended && plan.recommended->index == i;
@@ -202,7 +202,7 @@ std::vector<size_t> drawn_costs(const MethodPlan& plan) {
 }
 
 // Who had better not take part, and what that gains.
-std::string idle_sentence(const MethodPlan& plan) {
+std::string idle_sentence(const plan::MethodPlan& plan) {
   std::vector<std::string> names;
   for (const plan::Member& member : plan.idle) {
     names.push_back(member.count == 1 ? member.name
@@ -222,7 +222,7 @@ hosts::StoreNeed store_of(config::Recipe recipe) {
   return hosts::store_need(recipe);
 }
 
-void print_recommendation(const MethodPlan& plan) {
+void print_recommendation(const plan::MethodPlan& plan) {
   if (!plan.recommended) {
     print_line("No method that can run fits into every member's memory with a loss that is known.");
     return;
@@ -239,7 +239,7 @@ void print_recommendation(const MethodPlan& plan) {
 
 }  // namespace
 
-nlohmann::ordered_json plan_json(const MethodPlan& plan) {
+nlohmann::ordered_json plan_json(const plan::MethodPlan& plan) {
   nlohmann::ordered_json json = {{"recipe", plan.recipe.run.name},
                                  {"parameters", plan.model.parameters},
                                  {"parameters_non_embedding", plan.model.non_embedding},
@@ -271,7 +271,7 @@ nlohmann::ordered_json plan_json(const MethodPlan& plan) {
   return json;
 }
 
-std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
+std::vector<std::string> lines_of_recommendation(const plan::MethodPlan& plan) {
   const plan::MethodCost& best = plan.costs[plan.recommended->index];
   std::vector<std::string> lines = {best.name()};
   lines.insert(lines.end(), plan.recommended->reasons.begin(), plan.recommended->reasons.end());
@@ -282,7 +282,7 @@ std::vector<std::string> lines_of_recommendation(const MethodPlan& plan) {
   return lines;
 }
 
-void print_plan(const MethodPlan& plan, bool all) {
+void print_plan(const plan::MethodPlan& plan, bool all) {
   const int64_t idle = plan::member_count(plan.idle);
   const int64_t taking_part = plan::member_count(plan.members);
   fmt::print("{} parameters, {}{}, {} of {} tokens\n\n", format_parameters(plan.model.parameters),
@@ -311,7 +311,7 @@ void print_plan(const MethodPlan& plan, bool all) {
   }
 }
 
-void draw_plan(const MethodPlan& plan, const std::string& file) {
+void draw_plan(const plan::MethodPlan& plan, const std::string& file) {
   constexpr int kPoints = 49;
   double slowest = plan.members.front().link.up_bit_s;
   for (const plan::Member& member : plan.members) {
