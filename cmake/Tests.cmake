@@ -62,7 +62,7 @@ endfunction()
 
 function(thinwire_test_program name label sources libraries)
   add_executable(${name} ${sources})
-  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}")
+  target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PRIVATE ${libraries} thinwire_test_paths GTest::gmock
                                         GTest::gtest_main rapidcheck)
   # Compiling tests takes longer than running them, but for those that are slow.

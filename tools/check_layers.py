@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Checks that includes between the folders of thinwire/ point one way only.
 
+Headers in include/thinwire are public: they include only each other and the standard library, and every
+layer may include them. Examples include only them.
+
 The table below is the architecture. A folder is a layer, but in the folders of ROOMS the end of a
 file's name says in which layer it is. It is compared with every #include in thinwire/, in both ways,
 and with the DEPENDS lists of thinwire/CMakeLists.txt. LibTorch may be included by *_torch.cpp files
@@ -94,10 +97,30 @@ def include_problem(path, folder, quote, header):
         return None
     if quote == "<":
         return f"<{header}> is ours and takes quotes"
+    if is_public(header):
+        return None
     other = layer_of(Path(header).relative_to("thinwire"))
     if other != folder and other not in MAY_INCLUDE[folder].split():
         return f"{folder} may not include {other} ({header})"
     return None
+
+
+def is_public(header):
+    """Whether an included header is one of include/thinwire."""
+    return header.startswith("thinwire/") and header.count("/") == 1
+
+
+def check_public(root):
+    """Public headers hide what is in thinwire/, and examples use nothing but them."""
+    problems = []
+    for path in cpp_files(root, ["include", "examples"]):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            match = INCLUDE.match(line)
+            if match and not is_public(match[2]) and ("/" in match[2] or "." in match[2]):
+                problems.append(
+                    f"{path.relative_to(root)}:{number}: {match[2]} is neither public nor the standard library's"
+                )
+    return problems
 
 
 def check_includes(root):
@@ -119,7 +142,7 @@ def check_includes(root):
             for parser, call in PARSERS.items():
                 if call.search(line) and relative.as_posix() != parser:
                     problems.append(f"{relative}:{number}: only {parser} parses with this library")
-            if match and match[2].startswith("thinwire/"):
+            if match and match[2].startswith("thinwire/") and not is_public(match[2]):
                 unused.discard((folder, layer_of(Path(match[2]).relative_to("thinwire"))))
     for folder, other in sorted(unused):
         problems.append(f"check_layers.py: nothing in {folder} includes {other}")
@@ -142,9 +165,9 @@ def types_in(path):
 def check_types(root):
     problems = []
     own = {}
-    programs = [None] + [path for top in ("tests", "bench") for path in sorted((root / top).glob("*/"))]
+    programs = ["include", None] + [path for top in ("tests", "bench") for path in sorted((root / top).glob("*/"))]
     for program in programs:
-        known = dict(own) if program else own
+        known = own if program in ("include", None) else dict(own)
         for path in cpp_files(root, ["thinwire" if program is None else program]):
             for name, number in types_in(path):
                 place = f"{path.relative_to(root)}:{number}"
@@ -190,7 +213,7 @@ def main():
     )
     parser.add_argument("--root", type=Path, default=ROOT, help="source tree to check")
     args = parser.parse_args()
-    problems = check_includes(args.root) + check_types(args.root) + check_cmake(args.root)
+    problems = check_public(args.root) + check_includes(args.root) + check_types(args.root) + check_cmake(args.root)
     for problem in problems:
         print(problem, file=sys.stderr)
     return 1 if problems else 0

@@ -26,7 +26,7 @@ def files(*folders):
 def includers():
     """Of each header, the files that include it, but the source of the same name."""
     found = collections.defaultdict(list)
-    for path in files("thinwire", "tests", "bench"):
+    for path in files("include", "thinwire", "tests", "bench"):
         for header in INCLUDE.findall(path.read_text()):
             if path.with_suffix(".h") != ROOT / header:
                 found[header].append(path)
@@ -46,6 +46,7 @@ def main():
     arguments = parser.parse_args()
 
     lines = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in files("thinwire")}
+    public = files("include")
     found = includers()
     headers = [name for name in lines if name.endswith(".h")]
     kinds = {
@@ -54,6 +55,7 @@ def main():
         "headers with one includer": [name for name in headers if len(found[name]) == 1],
     }
     print(f"lines {sum(lines.values())}, files {len(lines)}, median {statistics.median(lines.values()):.0f}, headers {len(headers)}")
+    print(f"public headers {len(public)}, lines {sum(path.read_text().count(chr(10)) for path in public)}")
     for kind, names in kinds.items():
         print(f"{kind}: {len(names)}")
         for name in names if arguments.list else []:

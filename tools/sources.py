@@ -5,7 +5,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def cpp_files(root, folders=("thinwire", "tests", "bench")):
+def cpp_files(root, folders=("include", "thinwire", "tests", "bench", "examples")):
     """All headers and sources below the given folders of `root`, sorted."""
     return sorted(
         path

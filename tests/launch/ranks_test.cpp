@@ -84,8 +84,8 @@ class TwoRanks : public testing::Test {
 
   std::unique_ptr<transport::FrameNetwork> network_ = std::make_unique<transport::FrameNetwork>(2);
   std::atomic<bool> stop_ = false;
-  Ranks leader_{2, std::make_unique<Rank>(*network_, 0, 2), nullptr};
-  Ranks other_{2, std::make_unique<Rank>(*network_, 1, 2), &stop_};
+  Ranks leader_{2, std::make_unique<Rank>(*network_, 0, 2), nullptr, events::print_message};
+  Ranks other_{2, std::make_unique<Rank>(*network_, 1, 2), &stop_, events::print_message};
   SlowSink folder_;
   std::vector<float> values_ = {1, 2, 3};
   checkpoint::WorkerState state_{nullptr, {}, {{"adamw.m", values_}}, {}};

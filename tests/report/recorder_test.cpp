@@ -114,7 +114,7 @@ TEST_F(RecorderTest, ALogThatWasCutIsRepairedAndItsStepsAreCounted) {
 }
 
 TEST_F(RecorderTest, AMemberThatJoinedLateHasLostNothing) {
-  const Recorder member(recipe_, folder_, 40, nullptr, "over this member's rows");
+  const Recorder member(recipe_, folder_, 40, {.rows = "over this member's rows"});
   EXPECT_EQ(messages().size(), 0u);
 }
 

@@ -43,7 +43,7 @@ class ReloraMerge : public testing::Test {
 
   config::Recipe recipe_ = relora_recipe();
   tensor::Layout layout_{method::tensors_of(recipe_)};
-  StartingWeights start_ = starting_weights(recipe_, nullptr, layout_);
+  StartingWeights start_ = starting_weights(recipe_, nullptr, layout_, events::print_message);
   tensor::Arena params_{layout_};
   std::vector<float> moments_ = std::vector<float>(static_cast<size_t>(layout_.total()));
   ThreadPool threads_{2};

@@ -271,7 +271,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
 
   const auto specs = method::tensors_of(recipe);
   const tensor::Layout layout(specs);
-  const train::StartingWeights weights = train::starting_weights(recipe, nullptr, layout);
+  const train::StartingWeights weights =
+      train::starting_weights(recipe, nullptr, layout, events::print_message);
   tensor::Arena& params = *weights.trained;
   SpeedResult result = before_steps(recipe, precision, specs);
   result.program_bytes = program_bytes;

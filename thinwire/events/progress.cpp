@@ -139,7 +139,7 @@ Progress::Progress(std::string label, int64_t total, ProgressOptions options)
       began_(monotonic_seconds()),
       shown_at_(began_) {
   const std::lock_guard lock(screen().mutex);
-  if (screen().shown != nullptr || screen().quiet) return;
+  if (options_.silent || screen().shown != nullptr || screen().quiet) return;
   screen().shown = this;
   mode_ = is_terminal(options_.file) ? Mode::kLive : Mode::kPlain;
   colour_ = environment("NO_COLOR").empty();

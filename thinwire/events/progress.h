@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,6 +30,7 @@ struct ProgressOptions {
   double plain_interval_s = 10;  // plain output by time: seconds between lines
   bool bytes = false;            // done and total are bytes
   bool seconds = false;          // they are seconds
+  bool silent = false;           // nothing is shown
   int file = STDERR_FILENO;
 };
 
@@ -90,6 +92,15 @@ void print_needed(std::string_view text);
 
 // From here on neither progress nor messages are shown: for --quiet.
 void set_quiet();
+
+// Takes one line of text for the user, on any thread.
+using MessageSink = std::function<void(std::string_view text)>;
+
+// Where a run shows what it does.
+struct Display {
+  MessageSink message = print_message;
+  bool progress = true;  // whether it is shown as a Progress on stderr
+};
 
 // How fast a run goes at present: the mean over its latest steps, from which the time left follows.
 // Terminals and the live page show the same figures because both use this class.

@@ -19,21 +19,9 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/events.h"
 
 namespace thinwire::events {
-
-// Seconds of one step by phase, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
-using PhaseSeconds = std::vector<std::pair<std::string, double>>;
-
-// Of pairs of answers (recipe table [preference]): means over the pairs. An answer's reward is beta
-// times the difference between its log-likelihoods with the model trained and the model at the
-// start.
-struct Rewards {
-  double accuracy = 0;  // share of pairs whose chosen answer has the larger reward
-  double margin = 0;    // chosen - rejected
-  double chosen = 0;
-  double rejected = 0;
-};
 
 // A name that logs and curves have for each of them.
 struct RewardField {
@@ -44,38 +32,6 @@ inline constexpr RewardField kRewardFields[] = {{"accuracy", &Rewards::accuracy}
                                                 {"margin", &Rewards::margin},
                                                 {"chosen", &Rewards::chosen},
                                                 {"rejected", &Rewards::rejected}};
-
-// One optimizer step over all workers.
-struct StepEvent {
-  int64_t step = 0;
-  double loss = 0;  // mean over the step's tokens, nats; of pairs of answers, over the pairs
-  double learning_rate = 0;
-  double gradient_norm = 0;  // before clipping
-  int64_t tokens = 0;        // of this step, all workers together
-  double tokens_per_second = 0;
-  double model_flops_per_second = 0;
-  double bytes_sent = 0;  // in this step, by one worker (mean over the workers)
-  double bytes_received = 0;
-  PhaseSeconds seconds;
-  double time = 0;  // seconds since 1970, when it was written; set only by reading
-  std::optional<Rewards> rewards = {};  // only of pairs of answers
-};
-
-// The loss on one named validation set after `step` steps, or a score: a task's metric, named
-// "task.metric".
-struct EvalEvent {
-  int64_t step = 0;
-  std::string name;
-  double loss = 0;  // nats per token; of a score: its value
-  double time = 0;  // as in StepEvent
-  bool score = false;
-};
-
-// An event described by text alone: resumed, checkpoint written, replica healed.
-struct MessageEvent {
-  int64_t step = 0;
-  std::string text;
-};
 
 // Writes one log. All functions may be called from several threads; all throw Error naming the file
 // and the system's reason, and a line cut short by a full disk is removed again.
@@ -143,6 +99,7 @@ class Listener {
   virtual void on_event(const EvalEvent& event) = 0;
   virtual void on_event(const MessageEvent& event) = 0;
   virtual void on_event(const WorkerStep& part) = 0;
+  virtual void on_checkpoint(const CheckpointEvent& /*event*/) {}
 };
 
 // Typed reading of JSON objects for the files of a run. Private to events' .cpp files, since it

@@ -31,11 +31,11 @@ void check_base(const checkpoint::CheckpointReader& resume, const config::Recipe
 }  // namespace
 
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const data::Vocabulary& vocabulary,
-                         const checkpoint::RunSources& sources) {
+                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources,
+                         const events::MessageSink& message) {
   Beginning from;
   if (checkpoint.empty()) {
-    from.weights = train::starting_weights(sources.recipe, &vocabulary, layout);
+    from.weights = train::starting_weights(sources.recipe, &vocabulary, layout, message);
     from.run_id = checkpoint::new_run_id(sources, checkpoint::kNumericsVersion);
     return from;
   }
@@ -44,7 +44,7 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
   if (method::is_adapted(sources.recipe.adapter)) {
     config::Recipe recipe = sources.recipe;
     recipe.adapter.init.clear();  // the checkpoint has the factors
-    from.weights = train::starting_weights(recipe, &vocabulary, layout);
+    from.weights = train::starting_weights(recipe, &vocabulary, layout, message);
     check_base(*from.resume, sources.recipe, from.weights);
   } else {
     from.weights.trained = std::make_shared<tensor::Arena>(layout, sources.recipe.train.weights,

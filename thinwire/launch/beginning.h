@@ -32,7 +32,8 @@ struct Beginning {
 // recipe's run (checkpoint/resume_rules.h), or its factors to another base
 // (checkpoint/adapter_base.h).
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources);
+                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources,
+                         const events::MessageSink& message);
 
 // Small files that the run's checkpoints hold besides tensors, by name.
 std::map<std::string, std::string> checkpoint_texts(const config::Recipe& recipe,

@@ -50,16 +50,16 @@ class RemoteSink final : public train::RunSink {
 };
 
 // Names the workers that the leader's has waited for, and their ranks.
-transport::FrameHub::TellWait tell_wait(const transport::MpiJob& job) {
-  return [&job](const std::vector<int>& workers, double seconds) {
+transport::FrameHub::TellWait tell_wait(const transport::MpiJob& job, events::MessageSink message) {
+  return [&job, message = std::move(message)](const std::vector<int>& workers, double seconds) {
     std::vector<std::string> names;
     int rank = 0;
     for (const int worker : workers) {
       while (job.first_member(rank + 1) <= worker) ++rank;
       names.push_back(fmt::format("worker {} on rank {}", worker, rank));
     }
-    events::print_message(fmt::format("waits for {}, for {} so far", fmt::join(names, ", "),
-                                      format_seconds(seconds)));
+    message(fmt::format("waits for {}, for {} so far", fmt::join(names, ", "),
+                        format_seconds(seconds)));
   };
 }
 
@@ -125,7 +125,8 @@ class Ranks::LeaderSink final : public train::RunSink {
   PartWriter writer_;
 };
 
-Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop)
+Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop,
+             events::MessageSink message)
     : workers_(workers), stop_(stop), job_(std::move(job)) {
   if (job_->size() > workers) {
     throw UsageError(
@@ -134,7 +135,7 @@ Ranks::Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::ato
                     workers, job_->size(), workers));
   }
   if (leads()) {
-    hub().tell_waits(tell_wait(*job_));
+    hub().tell_waits(tell_wait(*job_, std::move(message)));
   } else {
     hub().take_notes([this](int from, Bytes note) { take_note(from, std::move(note)); });
   }

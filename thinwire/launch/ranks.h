@@ -17,6 +17,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/launch/notes.h"
 #include "thinwire/train/run_sink.h"
 #include "thinwire/transport/mpi.h"
@@ -61,8 +62,9 @@ class PartWriter {
 class Ranks {
  public:
   // Throws UsageError when the job has more than `workers` ranks. stop: set from outside, on any
-  // rank, to end the run cleanly; may be null.
-  Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop);
+  // rank, to end the run cleanly; may be null. message: told by the leader for whom it waits.
+  Ranks(int workers, std::unique_ptr<transport::MpiJob> job, const std::atomic<bool>* stop,
+        events::MessageSink message);
   ~Ranks();
   Ranks(const Ranks&) = delete;
   Ranks& operator=(const Ranks&) = delete;

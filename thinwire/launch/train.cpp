@@ -56,9 +56,10 @@ void take_model(config::Recipe& recipe, bool restart) {
 }
 
 // Refuses a run that this machine cannot hold, before anything is allocated.
-void require_memory(const config::Recipe& recipe, int64_t workers_here) {
+void require_memory(const config::Recipe& recipe, int64_t workers_here,
+                    const events::MessageSink& message) {
   const std::string warning = check_memory(method::run_memory(recipe, workers_here));
-  if (!warning.empty()) events::print_message(warning);
+  if (!warning.empty()) message(warning);
 }
 
 // Refuses a run whose disk has no room for a single checkpoint, before anything is trained in vain.
@@ -75,16 +76,17 @@ void require_disk(const config::Recipe& recipe) {
       format_bytes(need), recipe.run.dir, format_bytes(static_cast<double>(space.available))));
 }
 
-void warn_of_names_and_ignored(const config::Recipe& recipe) {
-  for (const std::string& notice : recipe.notices) events::print_message(notice);
-  for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
+void warn_of_names_and_ignored(const config::Recipe& recipe, const events::MessageSink& message) {
+  for (const std::string& notice : recipe.notices) message(notice);
+  for (const std::string& field : method::ignored_fields(recipe)) message(field);
   const std::string crowded = train::thread_warning(recipe);
-  if (!crowded.empty()) events::print_message(crowded);
+  if (!crowded.empty()) message(crowded);
 }
 
 // The prepared data is used even if the text is elsewhere; without this notice, a difference from
 // the recipe would go unnoticed.
-void report_preparation_changes(const config::DataSection& data) {
+void report_preparation_changes(const config::DataSection& data,
+                                const events::MessageSink& message) {
   constexpr size_t kNamed = 3;
   std::vector<std::string> reasons = data::preparation_changes(data);
   if (reasons.empty()) return;
@@ -93,7 +95,7 @@ void report_preparation_changes(const config::DataSection& data) {
     reasons.resize(kNamed);
     reasons.push_back(more);
   }
-  events::print_message(
+  message(
       fmt::format("{} is used as it was prepared, not as the recipe says now ({}); `thinwire "
                   "prepare --force` prepares it again",
                   data.dir, fmt::join(reasons, "; ")));
@@ -129,12 +131,13 @@ std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
 // The objects of the process that writes the run folder.
 struct Recording {
   Recording(const config::Recipe& recipe, const checkpoint::RunFolder& folder, int64_t first_step,
-            const std::atomic<bool>* stop, events::Listener* listener,
+            const TrainOptions& options, events::Listener* listener,
             checkpoint::CheckpointStamp stamp)
-      : recorder(recipe, folder.path(), first_step, listener),
+      : recorder(recipe, folder.path(), first_step,
+                 {.listener = listener, .display = options.display}),
         collector(recorder),
         checkpoints(folder.checkpoints(), recipe.checkpoint.keep, std::move(stamp)),
-        sink(collector, checkpoints, stop, recipe.checkpoint.minutes) {}
+        sink(collector, checkpoints, options.stop, recipe.checkpoint.minutes) {}
 
   report::Recorder recorder;
   train::Collector collector;
@@ -215,15 +218,15 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   folder.begin(recipe);
   for (const std::string& line :
        report::opening_lines(recipe, {corpus.rows.count(), corpus.rows.tokens()}, workers_here)) {
-    events::print_message(line);
+    options.display.message(line);
   }
   if (const data::RecordPlan* const records = corpus.rows.records()) {
-    events::print_message("  " + records->description());
+    options.display.message("  " + records->description());
   }
   const bool starts_over = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
-      recipe, folder, from.first_step, options.stop, listener,
+      recipe, folder, from.first_step, options, listener,
       checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
                                   config::print_recipe(recipe), vocabulary_file,
                                   recipe.train.batch * recipe.train.sequence,
@@ -254,16 +257,16 @@ struct Sinks {
 };
 
 void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Recipe& recipe,
-                 bool restart) {
-  warn_of_names_and_ignored(recipe);
-  folder.emplace(recipe, restart);
-  report_preparation_changes(recipe.data);
+                 const TrainOptions& options) {
+  warn_of_names_and_ignored(recipe, options.display.message);
+  folder.emplace(recipe, options.restart);
+  report_preparation_changes(recipe.data, options.display.message);
 }
 
 void report_turn_end(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                     const fs::path& resumed) {
+                     const fs::path& resumed, const events::MessageSink& message) {
   const std::string note = train::turn_end_note(recipe, vocabulary, resumed);
-  if (!note.empty()) events::print_message(note);
+  if (!note.empty()) message(note);
 }
 
 TrainResult already_finished(const config::Recipe& recipe,
@@ -288,18 +291,22 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
 // and the one with the folder keeps it.
 std::shared_ptr<const train::Reference> find_reference(
     const config::Recipe& recipe, const train::Corpus& corpus, const tensor::Layout& layout,
-    const data::Vocabulary& vocabulary, const Beginning& from, int workers_here, bool writes) {
+    const data::Vocabulary& vocabulary, const Beginning& from, int workers_here, bool writes,
+    const events::MessageSink& message) {
   const int wanted = workers_here * static_cast<int>(recipe.train.threads);
-  return train::make_reference({recipe, corpus, layout, recipe.run.dir, writes,
-                                from.resume != nullptr,
-                                std::max(1, std::min(available_cores(), wanted)), [&] {
-                                  if (from.resume == nullptr) return from.weights;
-                                  return train::starting_weights(recipe, &vocabulary, layout);
-                                }});
+  return train::make_reference(
+      {recipe, corpus, layout, recipe.run.dir, writes, from.resume != nullptr,
+       std::max(1, std::min(available_cores(), wanted)),
+       [&] {
+         if (from.resume == nullptr) return from.weights;
+         return train::starting_weights(recipe, &vocabulary, layout, message);
+       },
+       message});
 }
 
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
+  const events::MessageSink& message = options.display.message;
   method::check_command(recipe, method::Command::kTrain);
   method::require_initial_model(recipe);
   const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
@@ -307,18 +314,18 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   train::resolve(recipe, *vocabulary);
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
-  require_memory(recipe, workers_here);
+  require_memory(recipe, workers_here, message);
   std::optional<checkpoint::RunFolder> folder;
-  if (ranks == nullptr || ranks->leads()) open_folder(folder, recipe, options.restart);
+  if (ranks == nullptr || ranks->leads()) open_folder(folder, recipe, options);
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
   if (folder) require_disk(recipe);
-  if (folder) report_turn_end(recipe, *vocabulary, start.checkpoint);
+  if (folder) report_turn_end(recipe, *vocabulary, start.checkpoint, message);
   const train::Corpus corpus(recipe, *vocabulary);
   check_watch(recipe, corpus);
   const tensor::Layout layout(method::tensors_of(recipe));
   Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
-                                  {recipe, vocabulary->digest(), corpus.digests});
+                                  {recipe, vocabulary->digest(), corpus.digests}, message);
   const int64_t first_step = from.first_step;
   const auto tasks = train::read_run_tasks(recipe, *vocabulary, start.checkpoint);
   Sinks sinks;
@@ -332,8 +339,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   if (ranks != nullptr) {
     sinks.between = folder ? ranks->leader_sink(sinks.recording->sink) : ranks->remote_sink();
   }
-  const auto reference =
-      find_reference(recipe, corpus, layout, *vocabulary, from, workers_here, folder.has_value());
+  const auto reference = find_reference(recipe, corpus, layout, *vocabulary, from, workers_here,
+                                        folder.has_value(), message);
   if (sinks.recording) sinks.recording->recorder.restart_clock();
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
@@ -376,7 +383,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
 TrainResult train(config::Recipe recipe, const TrainOptions& options) {
   if (recipe.train.launcher == "threads") return train_here(std::move(recipe), options, nullptr);
   const auto workers = static_cast<int>(recipe.train.workers);
-  Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop);
+  Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop,
+              options.display.message);
   try {
     return train_here(std::move(recipe), options, &ranks);
   } catch (const std::exception& error) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 
@@ -22,6 +23,7 @@ struct TrainOptions {
   // listener that it returns receives all that is recorded and must outlive the call of train().
   // May be empty.
   std::function<events::Listener*(const config::Recipe& recipe, int64_t first_step)> listen = {};
+  events::Display display = {};
 };
 
 // kElsewhere: this is a rank of an MPI job that does not lead; the leader has the results.

@@ -205,9 +205,9 @@ class Membership {
       std::ranges::copy(snapshot->weights, first.trained->all().begin());
       return first;
     };
-    reference_ = train::make_reference({recipe_, corpus_, layout_, folder_.path(), true,
-                                        replica.checkpoint != nullptr,
-                                        static_cast<int>(recipe_.train.threads), first_weights});
+    reference_ = train::make_reference(
+        {recipe_, corpus_, layout_, folder_.path(), true, replica.checkpoint != nullptr,
+         static_cast<int>(recipe_.train.threads), first_weights, events::print_message});
   }
 
   // Snapshot 0.
@@ -242,7 +242,7 @@ class Membership {
     train::InitialParameters initial(std::move(replica.weights), 1);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
                                         : std::set<std::string>();
-    report::Recorder recorder(recipe_, folder_.path(), replica.completed, nullptr, kOwnRows);
+    report::Recorder recorder(recipe_, folder_.path(), replica.completed, {.rows = kOwnRows});
     train::Collector collector(recorder);
     checkpoint::CheckpointCollector checkpoints(
         folder_.checkpoints(), recipe_.checkpoint.keep,

@@ -50,7 +50,7 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
   const Bytes records = encode_records(follower_.last_records());
   own.in_flight.push_back({kRecordsName, records});
   checkpoints_.arrive(step, kOnlyWorker, own);
-  collector_.restart_clock();
+  collector_.checkpoint_written(step);
 }
 
 bool MemberSink::stops_before(int64_t /*point*/) {

@@ -94,7 +94,7 @@ InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabu
   method::require_initial_model(recipe);
   const tensor::Layout layout(method::tensors_of(recipe));
   tensor::Arena weights(layout);
-  train::set_initial_parameters(recipe, &vocabulary, weights);
+  train::set_initial_parameters(recipe, &vocabulary, weights, events::print_message);
   auto bytes =
       std::make_shared<const Bytes>(encode_snapshot(run, 0, std::as_const(weights).all(), {}));
   const transport::BlobId id = transport::blob_id(*bytes);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/units.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/method/architectures/architectures.h"
 
 namespace thinwire::report {
@@ -28,13 +29,17 @@ std::string loss_text(const LossMean& loss) {
 }  // namespace
 
 Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
-                   events::Listener* listener, const std::string& rows)
-    : file_(folder / "events.jsonl"),
-      rows_(rows.empty() ? "" : " " + rows),
+                   RecorderOptions options)
+    : folder_(folder),
+      file_(folder / "events.jsonl"),
+      rows_(options.rows.empty() ? "" : " " + options.rows),
       log_(open_log(file_, resume_step)),
-      listener_(listener),
+      listener_(options.listener),
+      print_(std::move(options.display.message)),
       progress_(recipe.run.name, recipe.train.steps,
-                {.start = resume_step, .plain_every = recipe.log.every}),
+                {.start = resume_step,
+                 .plain_every = recipe.log.every,
+                 .silent = !options.display.progress}),
       totals_(recipe),
       padded_(recipe.data.records != "text"),
       flops_per_token_(method::train_flops_per_token(recipe)),
@@ -100,13 +105,12 @@ void Recorder::show(const events::StepEvent& event) {
 
 void Recorder::evaluation(int64_t step, const std::string& name, double loss) {
   record({step, name, loss});
-  events::print_message(
-      fmt::format("step {}: {} loss {:.4f}{}", step, name, without_nan_sign(loss), rows_));
+  print_(fmt::format("step {}: {} loss {:.4f}{}", step, name, without_nan_sign(loss), rows_));
 }
 
 void Recorder::score(int64_t step, const std::string& name, double value) {
   record({step, name, value, 0, true});
-  events::print_message(fmt::format("step {}: {} {:.4f}{}", step, name, value, rows_));
+  print_(fmt::format("step {}: {} {:.4f}{}", step, name, value, rows_));
 }
 
 void Recorder::record(const events::EvalEvent& event) {
@@ -120,13 +124,19 @@ void Recorder::show_evaluation(int64_t step, const std::string& name, double fra
   if (progress_.live()) return progress_.update(step, {{"", text}});
   const double now = monotonic_seconds();
   if (fraction > 0 && now - evaluation_shown_ < kPlainInterval) return;
-  if (fraction > 0) events::print_message(fmt::format("step {}: {}", step, text));
+  if (fraction > 0) print_(fmt::format("step {}: {}", step, text));
   evaluation_shown_ = now;
 }
 
 void Recorder::message(int64_t step, const std::string& text) {
   write(events::MessageEvent{step, text});
-  events::print_message(text);
+  print_(text);
+}
+
+void Recorder::checkpoint(int64_t step) {
+  if (listener_ == nullptr) return;
+  const auto name = checkpoint::checkpoint_name(static_cast<uint64_t>(step));
+  listener_->on_checkpoint({step, (folder_ / "checkpoints" / name).string()});
 }
 
 void Recorder::sync() {

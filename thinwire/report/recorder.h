@@ -15,16 +15,23 @@
 
 namespace thinwire::report {
 
+struct RecorderOptions {
+  // Receives everything, including the log of earlier steps; may be null. Must outlive the
+  // recorder.
+  events::Listener* listener = nullptr;
+  // Tells users over which rows evaluations are, if not over all: "over ...".
+  std::string rows = {};
+  events::Display display = {};
+};
+
 // Used by one thread at a time. All functions throw Error when the disk is full.
 class Recorder {
  public:
   // Continues the log in `folder` after `resume_step` completed steps (0: a new run). Totals of the
   // earlier steps are read from the log, so a summary covers the whole run; a notice says if the
-  // log was cut short. `listener` (may be null) receives everything, including the log of earlier
-  // steps. `rows` tells users over which rows evaluations are, if not over all: "over ...". The
-  // recipe and the listener must outlive this.
+  // log was cut short. The recipe must outlive this.
   Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t resume_step,
-           events::Listener* listener = nullptr, const std::string& rows = "");
+           RecorderOptions options = {});
 
   // `event.step` counts completed steps. Fills in tokens_per_second and model_flops_per_second from
   // the time since the last step or restart_clock().
@@ -39,6 +46,8 @@ class Recorder {
   // Shows how much of an evaluation is done: on a terminal at once, elsewhere every ten seconds.
   void show_evaluation(int64_t step, const std::string& name, double fraction);
   void message(int64_t step, const std::string& text);
+  // A checkpoint after `step` steps is on disk. Not in the log.
+  void checkpoint(int64_t step);
   // Time from here on counts as the next step's: called after evaluations and checkpoints.
   void restart_clock() { since_ = monotonic_seconds(); }
   // Returns when everything recorded is on disk.
@@ -57,10 +66,12 @@ class Recorder {
     if (listener_ != nullptr) listener_->on_event(event);
   }
 
+  const fs::path folder_;
   const fs::path file_;     // of the log
   const std::string rows_;  // after a space, or empty
   events::RunLog log_;
   events::Listener* listener_;
+  const events::MessageSink print_;
   std::unique_ptr<Curves> curves_;  // null: no TensorBoard files
   events::Progress progress_;
   RunTotals totals_;

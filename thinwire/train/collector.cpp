@@ -167,8 +167,9 @@ void Collector::sync() {
   recorder_.sync();
 }
 
-void Collector::restart_clock() {
+void Collector::checkpoint_written(int64_t step) {
   const std::lock_guard lock(mutex_);
+  recorder_.checkpoint(step);
   recorder_.restart_clock();
 }
 

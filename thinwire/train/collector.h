@@ -78,7 +78,8 @@ class Collector {
   void show_evaluation(int64_t step, const std::string& name, double fraction);
   // Writes everything recorded so far to disk.
   void sync();
-  void restart_clock();
+  // A checkpoint is on disk. Time from here on counts as the next step's.
+  void checkpoint_written(int64_t step);
   // Digest of the weights when workers last synchronised; nullopt if they have not yet.
   std::optional<uint64_t> last_digest() const { return last_digest_; }
 

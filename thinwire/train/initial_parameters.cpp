@@ -77,10 +77,10 @@ bool same_tokens(const data::Vocabulary& a, const data::Vocabulary& b) {
 }
 
 void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& loaded,
-                      const data::Vocabulary* vocabulary) {
+                      const data::Vocabulary* vocabulary, const events::MessageSink& message) {
   if (vocabulary == nullptr) return;
   if (loaded.vocabulary == nullptr) {
-    events::print_message(
+    message(
         fmt::format("[train] init: {} has no vocabulary, so it cannot be checked that its model "
                     "uses the same tokens as [data] dir = {}",
                     recipe.train.init, recipe.data.dir));
@@ -97,18 +97,22 @@ void check_vocabulary(const config::Recipe& recipe, const convert::LoadedModel& 
 }
 
 convert::LoadedModel load_initial(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
+                                  const events::MessageSink& message,
                                   tensor::Arena* into = nullptr) {
   convert::LoadedModel loaded = convert::load_model(recipe.train.init, {}, into);
-  check_vocabulary(recipe, loaded, vocabulary);
+  check_vocabulary(recipe, loaded, vocabulary, message);
   return loaded;
 }
 
 // Fills the tensors of both arenas that the model in train.init has, and returns the digest of its
 // weights.
 uint64_t read_base(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-                   tensor::Arena& frozen, tensor::Arena& trained) {
-  if (method::freezes_whole_base(recipe)) return load_initial(recipe, vocabulary, &frozen).digest;
-  const convert::LoadedModel loaded = load_initial(recipe, vocabulary);
+                   const events::MessageSink& message, tensor::Arena& frozen,
+                   tensor::Arena& trained) {
+  if (method::freezes_whole_base(recipe)) {
+    return load_initial(recipe, vocabulary, message, &frozen).digest;
+  }
+  const convert::LoadedModel loaded = load_initial(recipe, vocabulary, message);
   checkpoint::copy_common(*loaded.params, frozen);
   checkpoint::copy_common(*loaded.params, trained);
   return checkpoint::digest_weights(*loaded.params);
@@ -134,9 +138,9 @@ std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
 }
 
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-                            tensor::Arena& params) {
+                            tensor::Arena& params, const events::MessageSink& message) {
   if (recipe.train.init.empty()) return draw_all(recipe, params);
-  load_initial(recipe, vocabulary, &params);
+  load_initial(recipe, vocabulary, message, &params);
 }
 
 FrozenWeights::FrozenWeights(std::vector<TensorSpec> specs, WeightFormat format,
@@ -149,12 +153,12 @@ FrozenWeights::FrozenWeights(const FrozenWeights& other)
 }
 
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-                                 const tensor::Layout& layout) {
+                                 const tensor::Layout& layout, const events::MessageSink& message) {
   StartingWeights start;
   const std::shared_ptr<Offload> offload = make_offload(recipe);
   start.trained = std::make_shared<tensor::Arena>(layout, method::trained_format(recipe), offload);
   if (!method::is_adapted(recipe.adapter)) {
-    set_initial_parameters(recipe, vocabulary, *start.trained);
+    set_initial_parameters(recipe, vocabulary, *start.trained, message);
     return start;
   }
   const auto frozen = std::make_shared<FrozenWeights>(
@@ -164,7 +168,7 @@ StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocab
     draw_all(recipe, frozen->values);
     draw_all(recipe, *start.trained);
   } else {
-    start.base_digest = read_base(recipe, vocabulary, frozen->values, *start.trained);
+    start.base_digest = read_base(recipe, vocabulary, message, frozen->values, *start.trained);
   }
   draw_factors(recipe, 0, *start.trained);
   if (!recipe.adapter.init.empty()) {

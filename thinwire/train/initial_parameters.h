@@ -10,6 +10,7 @@
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::train {
@@ -20,10 +21,10 @@ std::shared_ptr<Offload> make_offload(const config::Recipe& recipe);
 
 // Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has
 // adopted (train/initial_model.h), or at random from run.seed. Throws UsageError if that model's
-// tokens differ from those of `vocabulary` (null: not compared); prints a message if the folder has
+// tokens differ from those of `vocabulary` (null: not compared); a message says if the folder has
 // no vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-                            tensor::Arena& params);
+                            tensor::Arena& params, const events::MessageSink& message);
 
 // Tensors that a run with an adapter does not train (method/adapters/adapter.h).
 struct FrozenWeights {
@@ -48,7 +49,7 @@ struct StartingWeights {
 // The layout is that of the recipe's trained tensors, and must outlive the result. Throws as
 // set_initial_parameters does, and as convert::read_factors for adapter.init.
 StartingWeights starting_weights(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-                                 const tensor::Layout& layout);
+                                 const tensor::Layout& layout, const events::MessageSink& message);
 
 // Draws new values for all factors of a run with an adapter (method::initial_factor), from run.seed
 // and `draw`; the same everywhere.

@@ -77,7 +77,7 @@ std::map<std::string, Set> find_sets(const ReferenceParts& parts, std::optional<
     Set& set = sets[name];
     set.used = rows_in_use(parts, name);
     set.file = parts.folder / "reference" / (name + ".pairs");
-    auto known = read_known_pairs(set.file, set.used.key);
+    auto known = read_known_pairs(set.file, set.used.key, parts.message);
     if (!known || (model && known->model != *model)) continue;
     set.known.model = known->model;
     take(std::move(known->pairs), set);
@@ -101,7 +101,7 @@ void check_model(const config::Recipe& recipe, const Set& set, uint64_t model) {
 
 // Shown once, by the process that keeps the files.
 void show(const ReferenceParts& parts, const std::string& text) {
-  if (parts.writes) events::print_message(text);
+  if (parts.writes) parts.message(text);
 }
 
 class Computation {

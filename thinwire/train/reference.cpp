@@ -40,12 +40,12 @@ std::optional<std::pair<uint64_t, KnownPairs>> decode(std::span<const uint8_t> b
 
 }  // namespace
 
-std::optional<KnownPairs> read_known_pairs(const fs::path& file, uint64_t key) {
+std::optional<KnownPairs> read_known_pairs(const fs::path& file, uint64_t key,
+                                           const events::MessageSink& message) {
   if (!fs::exists(file)) return std::nullopt;
   auto known = decode(MappedFile(file).bytes());
   if (!known) {
-    events::print_message(
-        fmt::format("{} is damaged; what it held is computed again", file.string()));
+    message(fmt::format("{} is damaged; what it held is computed again", file.string()));
     fs::remove(file);
     return std::nullopt;
   }

@@ -44,7 +44,8 @@ struct KnownPairs {
 };
 
 // Nullopt if there is no file or one of other data. A damaged file is removed, with a message.
-std::optional<KnownPairs> read_known_pairs(const fs::path& file, uint64_t key);
+std::optional<KnownPairs> read_known_pairs(const fs::path& file, uint64_t key,
+                                           const events::MessageSink& message);
 void write_known_pairs(const fs::path& file, uint64_t key, const KnownPairs& known);
 
 // Of all sets of a run. Thread-safe once complete.
@@ -73,6 +74,7 @@ struct ReferenceParts {
   // The weights that training starts from: those of a new run, which are only read, or those from
   // which a resumed one began, read again.
   std::function<StartingWeights()> start;
+  events::MessageSink message;
 };
 
 // Null unless the corpus has pairs. Reads the files; what they lack is computed with the model at

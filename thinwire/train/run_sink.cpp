@@ -37,7 +37,7 @@ void FolderSink::keep_best(const std::string& set, const checkpoint::BestLoss& b
 void FolderSink::add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) {
   collector_.sync();
   if (!checkpoints_.arrive(step, worker, state)) return;
-  collector_.restart_clock();
+  collector_.checkpoint_written(step);
   since_ = monotonic_seconds();
   written_ = step;
   checkpoint_step_.all_reached(step);
