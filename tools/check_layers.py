@@ -52,6 +52,8 @@ MAY_INCLUDE = {
     "bench": "train sync model data method transport tensor events config base",
     "hosts": "bench member serve train report checkpoint page data method membership transport links events"
     " config base",
+    "face_spec": "plan method config base",
+    "face_run": "face_spec launch events base",
     "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec page data"
     " method transport links schedule tensor events config base",
 }

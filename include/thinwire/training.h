@@ -1,0 +1,52 @@
+// Trains a model as a recipe says, as `thinwire train` does. Target thinwire::run.
+//
+// Nothing is printed: callbacks hear what happens, and the run's folder (run.dir) holds its log,
+// checkpoints and summary, which all commands of thinwire read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "thinwire/events.h"
+#include "thinwire/recipe.h"
+
+namespace thinwire {
+
+// Callbacks may be empty. They are called on threads of the run, those of events one at a time; the
+// run waits for them. An exception from a callback of an event ends the run, and train_model throws
+// it. Events of steps that were trained before the run was resumed come first.
+struct TrainingOptions {
+  std::function<void(const events::StepEvent&)> on_step;
+  std::function<void(const events::EvalEvent&)> on_evaluation;
+  std::function<void(const events::CheckpointEvent&)> on_checkpoint;
+  // What the command line would print besides: one line of text, without the newline.
+  std::function<void(std::string_view)> on_message;
+  // Set from anywhere, it ends the run after a checkpoint from which the next call goes on. May be
+  // null.
+  const std::atomic<bool>* stop = nullptr;
+  // Starts over even if the run's folder holds a run.
+  bool restart = false;
+};
+
+struct TrainingResult {
+  int64_t steps = 0;      // completed
+  bool finished = false;  // false: stopped
+  // Of a finished run.
+  double train_loss = 0;                      // nats per token, mean of the last steps
+  std::map<std::string, double> losses = {};  // by validation set
+  double bytes_sent_per_step = 0;             // by one worker
+  std::string digest = {};                    // of the weights: 16 hexadecimal digits
+};
+
+// Trains with train.workers threads, from data that `thinwire prepare` wrote, and resumes the run
+// in run.dir if there is one; a run stopped at any step and resumed gives the same bits as one
+// never stopped. A run that is finished already trains nothing and gives its results. Throws
+// std::runtime_error for recipes that do not fit the machine, the data or the folder, and for
+// anything that fails during training; checkpoints written before stay usable.
+TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options = {});
+
+}  // namespace thinwire
