@@ -124,8 +124,9 @@ std::vector<links::Link> paced_links(const config::Recipe& recipe) {
 // One for each worker, if this process has all of them.
 std::vector<std::unique_ptr<transport::Communicator>> local_communicators(
     const train::RunContext& context) {
-  return transport::make_local_communicators(static_cast<int>(context.recipe.train.workers),
-                                             context.simulation);
+  const train::ReplicaParts& replica = context.replica;
+  return transport::make_local_communicators(static_cast<int>(replica.recipe.train.workers),
+                                             replica.machine.simulation);
 }
 
 // The objects of the process that writes the run folder.
@@ -349,26 +350,23 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const bool merges = method::find_adapter(recipe.adapter.kind).merges;
   train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here,
                                           merges ? std::move(from.weights.frozen) : nullptr);
-  const train::RunContext context{recipe,
-                                  layout,
-                                  shared_initial,
-                                  from.run_id,
-                                  first_step,
-                                  corpus.rows,
-                                  corpus.validation,
-                                  cores,
-                                  sinks.sink(),
-                                  from.resume.get(),
-                                  simulate_links(recipe),
-                                  from.ended_at,
-                                  {start.evaluated.begin(), start.evaluated.end()},
-                                  start.best,
-                                  train::recipe_rounds,
-                                  nullptr,
-                                  from.weights.frozen,
-                                  tasks,
-                                  {},
-                                  reference};
+  const train::RunContext context{
+      .replica = {.recipe = recipe,
+                  .run_id = from.run_id,
+                  .start = {.initial = shared_initial,
+                            .first_step = first_step,
+                            .ended_at = from.ended_at,
+                            .resume = from.resume.get(),
+                            .frozen = from.weights.frozen,
+                            .evaluated = {start.evaluated.begin(), start.evaluated.end()},
+                            .best = start.best},
+                  .machine = {.cores = cores, .simulation = simulate_links(recipe)}},
+      .layout = layout,
+      .data = {.rows = corpus.rows,
+               .validation = corpus.validation,
+               .tasks = tasks,
+               .reference = reference},
+      .sink = sinks.sink()};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());

@@ -264,29 +264,22 @@ class Membership {
                            {recipe_.train.steps, options_.row_seconds});
     };
     const bool joins = replica.completed > 0 && !replica.checkpoint;
-    const train::RunContext context{recipe_,
-                                    layout_,
-                                    initial,
-                                    options_.founding.run,
-                                    replica.completed,
-                                    corpus_.rows,
-                                    corpus_.validation,
-                                    cores,
-                                    sink,
-                                    replica.checkpoint.get(),
-                                    nullptr,
-                                    0,
-                                    std::move(evaluated),
-                                    {},
-                                    make_rounds,
-                                    joins ? &replica.consensus : nullptr,
-                                    {},
-                                    {},
-                                    MemberSink::kOnlyWorker,
-                                    reference_,
-                                    method::RunKind::kHosted,
-                                    auditor ? &*auditor : nullptr,
-                                    options_.site};
+    const train::RunContext context{
+        .replica = {.recipe = recipe_,
+                    .run_id = options_.founding.run,
+                    .kind = method::RunKind::kHosted,
+                    .make_rounds = make_rounds,
+                    .start = {.initial = initial,
+                              .first_step = replica.completed,
+                              .resume = replica.checkpoint.get(),
+                              .part = MemberSink::kOnlyWorker,
+                              .consensus = joins ? &replica.consensus : nullptr,
+                              .evaluated = std::move(evaluated)},
+                    .machine = {.cores = cores, .site = options_.site}},
+        .layout = layout_,
+        .data = {.rows = corpus_.rows, .validation = corpus_.validation, .reference = reference_},
+        .sink = sink,
+        .observer = auditor ? &*auditor : nullptr};
     train::RunEnd end;
     try {
       end = train::Worker(context, communicator).run();

@@ -44,7 +44,7 @@ void add_classes(const data::RowBlock& block, int64_t sequence, std::span<const 
 
 bool Worker::evaluate(int64_t completed) {
   int64_t passes = 0;
-  if (strategy_->evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
+  if (replica_.evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
   swap_shared();
   const bool done = evaluate_sets(completed, "", passes) && evaluate_tasks(completed, passes);
   swap_shared();
@@ -52,30 +52,33 @@ bool Worker::evaluate(int64_t completed) {
 }
 
 bool Worker::evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes) {
-  for (const auto& [set, rows] : context_.validation) {
+  for (const auto& [set, rows] : context_.data.validation) {
     const std::string name = set + suffix;
-    if (completed == context_.first_step && context_.evaluated.contains(name)) continue;
+    if (completed == context_.replica.start.first_step &&
+        context_.replica.start.evaluated.contains(name))
+      continue;
     const std::optional<EvalPart> part = evaluate_rows(completed, set, suffix, passes);
     if (!part) return false;
     if (name == recipe_.eval.watch) watched_ = part;
-    if (!last_round(completed).takes_part(communicator_.rank())) continue;
+    if (!replica_.last_round().takes_part(communicator_.rank())) continue;
     context_.sink.add_evaluation(completed, name, communicator_.rank(), *part);
   }
   return true;
 }
 
 bool Worker::evaluate_tasks(int64_t completed, int64_t& passes) {
-  if (context_.tasks.empty()) return true;
-  const auto scorer =
-      model::make_scorer({method::ModelSpec(recipe_), params_, threads_, recipe_.train.sequence});
-  for (const RunTask& task : context_.tasks) {
+  if (context_.data.tasks.empty()) return true;
+  const auto scorer = model::make_scorer(
+      {method::ModelSpec(recipe_), replica_.params(), replica_.threads(), recipe_.train.sequence});
+  for (const RunTask& task : context_.data.tasks) {
     const std::vector<std::string> names = score_names(task);
-    const bool recorded = std::ranges::all_of(
-        names, [&](const std::string& name) { return context_.evaluated.contains(name); });
-    if (completed == context_.first_step && recorded) continue;
+    const bool recorded = std::ranges::all_of(names, [&](const std::string& name) {
+      return context_.replica.start.evaluated.contains(name);
+    });
+    if (completed == context_.replica.start.first_step && recorded) continue;
     const auto metrics = score_task(completed, task, *scorer, passes);
     if (!metrics) return false;
-    const Round round = last_round(completed);
+    const Round round = replica_.last_round();
     for (size_t i = 0; i < names.size() && round.takes_part(communicator_.rank()); ++i) {
       const eval::MetricSum& metric = (*metrics)[i];
       context_.sink.add_evaluation(
@@ -91,12 +94,13 @@ std::optional<std::vector<eval::MetricSum>> Worker::score_task(int64_t completed
                                                                model::Scorer& scorer,
                                                                int64_t& passes) {
   struct Stopped {};
-  const Round round = last_round(completed);
+  const Round round = replica_.last_round();
   const RowRange mine = share_of(round, communicator_.rank(), task.items.items.size());
   try {
     return score_range(task, mine, scorer, [&](double fraction) {
       if (context_.sink.stops_before(point_before_pass(completed, passes++))) throw Stopped();
-      if (leads(round)) context_.sink.show_evaluation(completed, task.items.task, fraction);
+      if (replica_.leads(round))
+        context_.sink.show_evaluation(completed, task.items.task, fraction);
     });
   } catch (const Stopped&) {
     return std::nullopt;
@@ -106,9 +110,10 @@ std::optional<std::vector<eval::MetricSum>> Worker::score_task(int64_t completed
 bool Worker::exhausts_patience(int64_t completed) {
   if (recipe_.eval.patience == 0) return false;
   if (const auto part = std::exchange(watched_, std::nullopt)) {
-    const Result<double> loss = shared_loss(communicator_, permits_, context_.run_id, completed,
-                                            *part, recipe_.sync.timeout_s);
-    if (!loss) throw_failure(completed, loss.error());
+    const Result<double> loss =
+        shared_loss(communicator_, replica_.permits(), context_.replica.run_id, completed, *part,
+                    recipe_.sync.timeout_s);
+    if (!loss) replica_.throw_failure(completed, loss.error());
     best_.add(completed, *loss);
   }
   return best_.exhausts(recipe_.eval.patience);
@@ -116,14 +121,14 @@ bool Worker::exhausts_patience(int64_t completed) {
 
 std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::string& set,
                                               const std::string& suffix, int64_t& passes) {
-  const data::Rows& rows = context_.validation.at(set);
+  const data::Rows& rows = context_.data.validation.at(set);
   const uint64_t all = evaluated_rows(recipe_.eval, rows);
-  const Round round = last_round(completed);
+  const Round round = replica_.last_round();
   const RowRange mine = share_of(round, communicator_.rank(), all);
   EvalPart part{.members = round.size()};
   for (uint64_t done = 0; done < mine.count; ++passes) {
     if (context_.sink.stops_before(point_before_pass(completed, passes))) return std::nullopt;
-    if (leads(round)) {
+    if (replica_.leads(round)) {
       const double fraction = static_cast<double>(done) / static_cast<double>(mine.count);
       context_.sink.show_evaluation(completed, set + suffix, fraction);
     }
@@ -135,8 +140,8 @@ std::optional<EvalPart> Worker::evaluate_rows(int64_t completed, const std::stri
     }
     const data::RowBlock block = rows.read(places);
     const model::RowMarks marks = {block.weights, block.begins};
-    if (context_.reference) {
-      PairLoss loss(recipe_.preference, context_.reference->of(set, rows, places));
+    if (context_.data.reference) {
+      PairLoss loss(recipe_.preference, context_.data.reference->of(set, rows, places));
       part.loss_sum += model_->loss(block.tokens, std::ssize(places), marks, loss);
       part.pairs.add(loss.sums());
     } else if (rows.labelled()) {

@@ -1,0 +1,212 @@
+#include "thinwire/train/replica.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
+#include "thinwire/base/half.h"
+#include "thinwire/base/offload.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/optim/optimizer.h"
+
+namespace thinwire::train {
+namespace {
+
+constexpr int64_t kWalked = 1 << 22;  // weights at a time that may be in files
+
+std::unique_ptr<Relora> make_relora(const ReplicaParts& parts, tensor::Arena& params) {
+  if (!method::find_adapter(parts.recipe.adapter.kind).merges) return nullptr;
+  return std::make_unique<Relora>(parts.recipe, parts.start.initial.take_frozen(), params);
+}
+
+NamedValues view(const tensor::Arena& weights) {
+  if (weights.format() == WeightFormat::kF32) return {"", weights.all()};
+  return {"", DType::kBf16, weights.bytes()};
+}
+
+template <typename T>
+std::span<const T> values_in(std::span<const uint8_t> bytes) {
+  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+}
+
+bool all_finite(std::span<const Bf16> values) {
+  constexpr uint16_t kInfinity = 0x7f80;
+  return std::ranges::none_of(values,
+                              [](Bf16 value) { return (value.bits & kInfinity) == kInfinity; });
+}
+
+// Eight-bit codes are finite.
+bool all_finite(const NamedValues& state, ThreadPool& threads) {
+  constexpr size_t kPiece = size_t{1} << 24;  // bytes
+  if (state.dtype != DType::kF32 && state.dtype != DType::kBf16) return true;
+  const std::span<const uint8_t> bytes =
+      state.dtype == DType::kF32 ? as_bytes(state.values) : state.bytes;
+  for (size_t at = 0; at < bytes.size(); at += kPiece) {
+    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
+    const bool finite = state.dtype == DType::kF32
+                            ? std::isfinite(optim::global_norm(values_in<float>(piece), threads))
+                            : all_finite(values_in<Bf16>(piece));
+    if (!finite) return false;
+    release_offloaded(piece.data(), piece.size());
+  }
+  return true;
+}
+
+}  // namespace
+
+Replica::Replica(const ReplicaParts& parts, transport::Communicator& communicator)
+    : parts_(parts),
+      recipe_(parts.recipe),
+      communicator_(communicator),
+      threads_(static_cast<int>(recipe_.train.threads)),
+      permits_(&parts.machine.cores, threads_.size()),
+      params_(parts.start.initial.take()),
+      relora_(make_relora(parts, params_)),
+      gradients_(recipe_, params_, parts.machine.site),
+      rounds_(parts.make_rounds(recipe_, parts.run_id, communicator_, permits_)),
+      completed_(parts.start.first_step) {}
+
+void Replica::start() {
+  strategy_ = sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
+                                   method::sync_spec(recipe_, parts_.kind)});
+  restore();
+}
+
+// Sums in flight read the strategy's memory, which is about to be freed.
+Replica::~Replica() {
+  if (strategy_) communicator_.leave();
+}
+
+const tensor::Arena* Replica::frozen() const {
+  if (relora_) return &relora_->base();
+  return parts_.start.frozen == nullptr ? nullptr : &parts_.start.frozen->values;
+}
+
+void Replica::restore() {
+  const RunStart& start = parts_.start;
+  sync::share_params(params_, *strategy_);
+  if (start.resume != nullptr) {
+    const int own = start.part.value_or(id());
+    for (const StateTensor& part : all_state()) {
+      if (part.agreement == sync::Agreement::kConsensus) {
+        start.resume->read_consensus(part);
+      } else {
+        start.resume->read_worker(own, part);
+      }
+    }
+    for (const sync::StateBytes& part : strategy_->in_flight()) {
+      *part.bytes = start.resume->read_worker_bytes(own, part.name);
+    }
+  }
+  if (start.consensus != nullptr) take_consensus();
+  strategy_->restored(
+      {.next_step = static_cast<uint64_t>(start.first_step),
+       .round_at = [this](uint64_t step) { return rounds_->at(static_cast<int64_t>(step)); },
+       .ended_at = static_cast<uint64_t>(start.ended_at),
+       .from_snapshot = start.consensus != nullptr});
+  rounds_->restored(start.first_step);
+}
+
+void Replica::take_consensus() {
+  const std::map<std::string, std::vector<float>>& consensus = *parts_.start.consensus;
+  for (const StateTensor& part : all_state()) {
+    if (part.agreement != sync::Agreement::kConsensus) continue;
+    const auto found = consensus.find(part.name);
+    if (found == consensus.end() || found->second.size() != part.values.size()) {
+      throw Error(
+          fmt::format("the snapshot has no state {} of {} values", part.name, part.values.size()));
+    }
+    std::ranges::copy(found->second, part.values.begin());
+  }
+}
+
+AppliedStep Replica::apply(const Round& round) {
+  const Result<sync::StepReport> report = strategy_->after_step(round);
+  if (!report) throw_failure(completed_ + 1, report.error());
+  const Result<bool> new_rows = rounds_->completed(round);
+  if (!new_rows) throw_failure(completed_ + 1, new_rows.error());
+  ++completed_;
+  AppliedStep applied{*report, *new_rows};
+  applied.merged = relora_ && relora_->after_step(completed_, strategy_->state(), threads_);
+  if (!report->synchronised) return applied;
+  applied.digest = digest_.of(shared(), threads_);
+  // If synchronisations are rare, digesting everything that replicas agree on costs little.
+  if (applied.merged || strategy_->shared() != nullptr) applied.state_digest = consensus_digest();
+  return applied;
+}
+
+void Replica::throw_failure(int64_t step, const Failure& failure) const {
+  if (failure.kind == FailureKind::kAborted) throw Aborted(failure.message);
+  throw Error(fmt::format("step {}: worker {}: {}", step, id(), failure.message));
+}
+
+bool Replica::swap_shared() {
+  tensor::Arena* const shared = strategy_->shared();
+  if (shared == nullptr) return false;
+  const std::span<float> own = params_.all(), others = shared->all();
+  const int64_t total = params_.layout().total();
+  for (int64_t at = 0; at < total; at += kWalked) {
+    const int64_t count = std::min(kWalked, total - at);
+    std::ranges::swap_ranges(own.subspan(at, count), others.subspan(at, count));
+    params_.release(at, count);
+    shared->release(at, count);
+  }
+  return true;
+}
+
+tensor::Arena& Replica::shared() {
+  tensor::Arena* const shared = strategy_->shared();
+  return shared == nullptr ? params_ : *shared;
+}
+
+std::vector<StateTensor> Replica::all_state() {
+  std::vector<StateTensor> state = strategy_->state();
+  for (StateTensor& part : rounds_->state()) state.push_back(std::move(part));
+  if (relora_) {
+    for (StateTensor& part : relora_->state()) state.push_back(std::move(part));
+  }
+  return state;
+}
+
+uint64_t Replica::consensus_digest() {
+  std::vector<uint64_t> parts;
+  for (const StateTensor& part : all_state()) {
+    if (part.agreement == sync::Agreement::kConsensus) {
+      parts.push_back(bytes_digest(part.bytes, threads_));
+    }
+  }
+  return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
+}
+
+void Replica::require_finite_state() {
+  const auto require = [&](const std::string& name, const NamedValues& values) {
+    if (all_finite(values, threads_)) return;
+    throw Error(
+        fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
+                    "schedule.warmup; earlier checkpoints are kept",
+                    completed_, name, id()));
+  };
+  require("a parameter", view(params_));
+  if (strategy_->shared() != nullptr) require("a shared weight", view(shared()));
+  for (const StateTensor& part : all_state()) require(part.name, part.view());
+}
+
+checkpoint::WorkerState Replica::state() {
+  const Round round = last_round();
+  checkpoint::WorkerState state{&shared(), {}, {}, {}, round.size(), leads(round)};
+  for (const StateTensor& part : all_state()) {
+    const bool agreed = part.agreement == sync::Agreement::kConsensus;
+    (agreed ? state.consensus : state.local).push_back(part.view());
+  }
+  for (const sync::StateBytes& part : strategy_->in_flight()) {
+    state.in_flight.push_back({part.name, *part.bytes});
+  }
+  return state;
+}
+
+}  // namespace thinwire::train
