@@ -361,11 +361,11 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                             .evaluated = {start.evaluated.begin(), start.evaluated.end()},
                             .best = start.best},
                   .machine = {.cores = cores, .simulation = simulate_links(recipe)}},
-      .layout = layout,
-      .data = {.rows = corpus.rows,
-               .validation = corpus.validation,
-               .tasks = tasks,
-               .reference = reference},
+      .make_learner = train::language_learner({.rows = corpus.rows,
+                                               .validation = corpus.validation,
+                                               .tasks = tasks,
+                                               .reference = reference},
+                                              layout),
       .sink = sinks.sink()};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(

@@ -276,8 +276,9 @@ class Membership {
                               .consensus = joins ? &replica.consensus : nullptr,
                               .evaluated = std::move(evaluated)},
                     .machine = {.cores = cores, .site = options_.site}},
-        .layout = layout_,
-        .data = {.rows = corpus_.rows, .validation = corpus_.validation, .reference = reference_},
+        .make_learner = train::language_learner(
+            {.rows = corpus_.rows, .validation = corpus_.validation, .reference = reference_},
+            layout_),
         .sink = sink,
         .observer = auditor ? &*auditor : nullptr};
     train::RunEnd end;

@@ -105,6 +105,7 @@ class Replica {
   PermitHold& permits() { return permits_; }
   RoundSource& rounds() { return *rounds_; }
   int id() const { return communicator_.rank(); }
+  const ReplicaParts& parts() const { return parts_; }
 
   int64_t completed() const { return completed_; }  // steps
   Round next_round() const { return rounds_->at(completed_); }

@@ -2,39 +2,25 @@
 // thread calls run(); workers interact only through their Communicator and the RunSink.
 #pragma once
 
-#include <map>
+#include <cstdint>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/data/rows.h"
-#include "thinwire/model/model.h"
-#include "thinwire/train/reference.h"
+#include "thinwire/train/learner.h"
 #include "thinwire/train/replica.h"
 #include "thinwire/train/run_sink.h"
-#include "thinwire/train/run_tasks.h"
 #include "thinwire/train/simulated_compute.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
 
-// What the workers of a process train and are evaluated on.
-struct RunData {
-  const data::Rows& rows;
-  const std::map<std::string, data::Rows>& validation;
-  std::span<const RunTask> tasks = {};              // that evaluations score as well
-  std::shared_ptr<const Reference> reference = {};  // null unless preferences are learnt
-};
-
 // What all workers of a process share; it must outlive them.
 struct RunContext {
   ReplicaParts replica;
-  const tensor::Layout& layout;
-  RunData data;
+  MakeLearner make_learner;
   RunSink& sink;
   RoundObserver* observer = nullptr;  // of a worker that only follows; may be null
 };
@@ -54,23 +40,20 @@ class Worker {
   RunEnd run();
 
  private:
-  // The rows that this worker takes, by step, as currently planned.
-  data::Prefetcher::Order order() const;
+  // Steps from this one on take the rows that are planned now.
+  void read_from(int64_t step);
   double simulated_clock() const;
   // Returns whether the rows of later steps have changed.
-  bool train_step(int64_t step, const data::Batch& batch, double data_s);
+  bool train_step();
   // Adds its results to the part.
-  void compute_gradients(const Round& round, const data::Batch& batch, StepPart& part);
-  // Returns false if the run was stopped meanwhile.
+  void compute_gradients(const Round& round, uint64_t rows, StepPart& part);
+  // Return false if the run was stopped meanwhile. passes: forward passes so far.
   bool evaluate(int64_t completed);
   bool evaluate_sets(int64_t completed, const std::string& suffix, int64_t& passes);
-  // suffix: of the name under which it is shown.
-  std::optional<EvalPart> evaluate_rows(int64_t completed, const std::string& set,
-                                        const std::string& suffix, int64_t& passes);
   bool evaluate_tasks(int64_t completed, int64_t& passes);
-  // Null if the run was stopped meanwhile.
-  std::optional<std::vector<eval::MetricSum>> score_task(int64_t completed, const RunTask& task,
-                                                         model::Scorer& scorer, int64_t& passes);
+  Learner::BeforePass before_pass(int64_t completed, std::string name, int64_t& passes);
+  // Whether the evaluation was recorded before the run was resumed.
+  bool is_recorded(int64_t completed, const std::string& name) const;
   // Whether eval.patience is exhausted after the evaluation that produced the part.
   bool exhausts_patience(int64_t completed);
   void show_observer(const Round& round);
@@ -81,9 +64,8 @@ class Worker {
   const RunContext& context_;
   const config::Recipe& recipe_;
   transport::Communicator& communicator_;
-  const int64_t max_rows_;
   Replica replica_;
-  std::unique_ptr<model::Model> model_;
+  std::unique_ptr<Learner> learner_;
   SimulatedCompute simulated_compute_;
   int64_t written_;  // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;
