@@ -33,4 +33,7 @@ class Recipe {
   std::shared_ptr<const Parts> parts_;
 };
 
+// The values that sync.method can have.
+std::vector<std::string> method_names();
+
 }  // namespace thinwire

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "thinwire/events.h"
+#include "thinwire/own_model.h"
 #include "thinwire/recipe.h"
 
 namespace thinwire {
@@ -30,6 +31,8 @@ struct TrainingOptions {
   const std::atomic<bool>* stop = nullptr;
   // Starts over even if the run's folder holds a run.
   bool restart = false;
+  // For recipes with model.architecture = "external"; else null.
+  const OwnModel* own_model = nullptr;
 };
 
 struct TrainingResult {

@@ -62,6 +62,22 @@ class Examples(unittest.TestCase):
         self.assertEqual(wrong.returncode, 1)
         self.assertIn("distro", wrong.stderr)
 
+    def test_trains_a_model_of_its_own(self):
+        said = output_of(self.build("own_model"), self.folder / "own")
+        methods = re.findall(r"^(\w+) +loss ([\d.]+) -> ([\d.]+),", said, re.MULTILINE)
+        self.assertIn("distro", [method for method, _, _ in methods])
+        self.assertEqual(len(methods), said.count("\n"))
+        for method, first, last in methods:
+            self.assertLess(float(last), float(first) / 3, method)
+
+        external = ["model.architecture=external", 'external.tensors=["in 32x1"]', "train.sequence=1"]
+        for command in (["generate", self.folder / "own/distro", "--prompt", "x"], ["chat", self.folder / "own/distro"],
+                        ["export", self.folder / "own/distro", self.folder / "exported"],
+                        ["train", self.recipe, *external], ["serve", self.recipe, *external]):
+            done = subprocess.run([BINARY, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, (command, done.stdout, done.stderr))
+            self.assertRegex(done.stderr, "program's own model|program which has it|program's model", command)
+
     def test_plans_without_tensors(self):
         program = self.build("plan")
         said = output_of(program, self.recipe)

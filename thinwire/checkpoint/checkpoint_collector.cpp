@@ -30,7 +30,7 @@ bool CheckpointCollector::arrive(int64_t completed, int worker, const WorkerStat
     pending->writer.write_weights(*state.params);
     pending->writer.write_consensus(state.consensus);
     pending->writer.add_text(kRecipeFile, stamp_.recipe);
-    pending->writer.add_file(stamp_.vocabulary);
+    if (!stamp_.vocabulary.empty()) pending->writer.add_file(stamp_.vocabulary);
     for (const auto& [name, text] : stamp_.texts) pending->writer.add_text(name, text);
   }
   pending->writer.write_worker(worker, state.local, state.in_flight);

@@ -27,7 +27,7 @@ struct CheckpointStamp {
   int64_t ended_at = 0;                  // as in CheckpointMeta
   std::string method;
   std::string recipe;   // resolved TOML
-  fs::path vocabulary;  // file to copy
+  fs::path vocabulary;  // file to copy; empty: there is none
   int64_t tokens_per_step = 0;
   std::map<std::string, std::string> texts = {};  // further small files, by name
 };

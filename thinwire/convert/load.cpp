@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/checkpoint/adapter_base.h"
@@ -35,7 +36,13 @@ std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
 config::Recipe parse_recipe_of(const fs::path& folder, const std::string& text) {
   const std::string origin = (folder / checkpoint::kRecipeFile).string();
   if (text.empty()) throw Error(fmt::format("{} is missing or empty", origin));
-  return config::parse_recipe(text, origin, {}, method::method_sections());
+  config::Recipe recipe = config::parse_recipe(text, origin, {}, method::method_sections());
+  if (method::is_external(recipe)) {
+    throw UsageError(fmt::format(
+        "{} is of a program's own model, which only that program can compute (docs/embedding.md)",
+        folder.string()));
+  }
+  return recipe;
 }
 
 // Recipes of older programs leave the vocabulary's size open.

@@ -1,10 +1,14 @@
 #include "thinwire/training.h"
 
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "thinwire/events/run_log.h"
 #include "thinwire/face_spec/recipe_parts.h"
 #include "thinwire/launch/train.h"
+#include "thinwire/tensor/storage/arena.h"
+#include "thinwire/train/own_learner.h"
 
 namespace thinwire {
 namespace {
@@ -29,6 +33,29 @@ class Callbacks final : public events::Listener {
   const TrainingOptions& options_;
 };
 
+std::vector<OwnTensor> tensors_in(tensor::Arena& arena) {
+  std::vector<OwnTensor> tensors;
+  for (size_t i = 0; i < arena.layout().size(); ++i) {
+    const TensorSpec& spec = arena.layout().specs()[i];
+    tensors.push_back({spec.name, spec.shape, arena.tensor(i)});
+  }
+  return tensors;
+}
+
+train::OwnModel inner_model(const OwnModel& model) {
+  train::OwnModel inner;
+  inner.worker = [&model](tensor::Arena& weights, tensor::Arena& gradients) {
+    return model.worker(tensors_in(weights), tensors_in(gradients));
+  };
+  if (model.initial) {
+    inner.initial = [&model](tensor::Arena& weights) { model.initial(tensors_in(weights)); };
+  }
+  if (model.memory) {
+    inner.memory = [&model](const tensor::Layout& layout) { return model.memory(layout.total()); };
+  }
+  return inner;
+}
+
 }  // namespace
 
 TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options) {
@@ -41,6 +68,8 @@ TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options)
   run.display.message = [&](std::string_view line) {
     if (options.on_message) options.on_message(line);
   };
+  std::optional<train::OwnModel> own;
+  if (options.own_model != nullptr) run.own_model = &own.emplace(inner_model(*options.own_model));
   launch::TrainResult trained = launch::train(recipe.parts().recipe, run);
   TrainingResult result;
   result.steps = trained.step;

@@ -27,4 +27,10 @@ std::string Recipe::get(std::string_view field) const {
 
 std::string Recipe::text() const { return config::print_recipe(parts_->recipe); }
 
+std::vector<std::string> method_names() {
+  std::vector<std::string> names;
+  for (const method::Method* method : method::all_methods()) names.emplace_back(method->name);
+  return names;
+}
+
 }  // namespace thinwire

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/adapter_base.h"
@@ -31,11 +32,11 @@ void check_base(const checkpoint::CheckpointReader& resume, const config::Recipe
 }  // namespace
 
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources,
+                         const data::Vocabulary* vocabulary, const checkpoint::RunSources& sources,
                          const events::MessageSink& message) {
   Beginning from;
   if (checkpoint.empty()) {
-    from.weights = train::starting_weights(sources.recipe, &vocabulary, layout, message);
+    from.weights = train::starting_weights(sources.recipe, vocabulary, layout, message);
     from.run_id = checkpoint::new_run_id(sources, checkpoint::kNumericsVersion);
     return from;
   }
@@ -44,7 +45,7 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
   if (method::is_adapted(sources.recipe.adapter)) {
     config::Recipe recipe = sources.recipe;
     recipe.adapter.init.clear();  // the checkpoint has the factors
-    from.weights = train::starting_weights(recipe, &vocabulary, layout, message);
+    from.weights = train::starting_weights(recipe, vocabulary, layout, message);
     check_base(*from.resume, sources.recipe, from.weights);
   } else {
     from.weights.trained = std::make_shared<tensor::Arena>(layout, sources.recipe.train.weights,
@@ -60,6 +61,7 @@ Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& la
 
 std::map<std::string, std::string> checkpoint_texts(const config::Recipe& recipe,
                                                     const Beginning& from) {
+  if (method::is_external(recipe)) return {};
   auto texts = train::origin_files(recipe, from.resume ? from.resume->folder() : fs::path());
   if (from.weights.base_digest != 0) {
     texts[checkpoint::kAdapterBaseFile] =

@@ -27,12 +27,12 @@ struct Beginning {
   std::vector<std::string> notices;  // likewise
 };
 
-// checkpoint: to resume from; empty: a new run. The layout is that of the recipe's trained tensors,
-// and must outlive the result. Throws UsageError or Error if the checkpoint does not belong to the
-// recipe's run (checkpoint/resume_rules.h), or its factors to another base
-// (checkpoint/adapter_base.h).
+// checkpoint: to resume from; empty: a new run. vocabulary: null for a program's own model. The
+// layout is that of the recipe's trained tensors, and must outlive the result. Throws UsageError or
+// Error if the checkpoint does not belong to the recipe's run (checkpoint/resume_rules.h), or its
+// factors to another base (checkpoint/adapter_base.h).
 Beginning find_beginning(const std::string& checkpoint, const tensor::Layout& layout,
-                         const data::Vocabulary& vocabulary, const checkpoint::RunSources& sources,
+                         const data::Vocabulary* vocabulary, const checkpoint::RunSources& sources,
                          const events::MessageSink& message);
 
 // Small files that the run's checkpoints hold besides tensors, by name.

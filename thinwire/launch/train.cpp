@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -208,30 +209,70 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
   return start;
 }
 
+// What a language model learns from; all of it empty for a program's own model.
+struct Text {
+  std::unique_ptr<data::Vocabulary> vocabulary;
+  std::optional<train::Corpus> corpus;
+  std::vector<train::RunTask> tasks;
+  std::shared_ptr<const train::Reference> reference;
+
+  uint64_t vocabulary_digest() const { return vocabulary ? vocabulary->digest() : 0; }
+  checkpoint::DataDigests digests() const {
+    return corpus ? corpus->digests : checkpoint::DataDigests{{"train", 0}};
+  }
+  report::TrainingRows training() const {
+    if (!corpus) return {};
+    return {corpus->rows.count(), corpus->rows.tokens()};
+  }
+};
+
+// Completes the recipe from the vocabulary and the model that the run begins with, and returns the
+// former; null for a program's own model.
+std::unique_ptr<data::Vocabulary> complete(config::Recipe& recipe, const TrainOptions& options) {
+  const bool own = method::is_external(recipe);
+  if (own && options.own_model == nullptr) {
+    throw UsageError(
+        "[model] architecture = \"external\" is a model that the program which has it trains "
+        "(docs/embedding.md), not `thinwire train`");
+  }
+  if (!own && options.own_model != nullptr) {
+    throw UsageError(
+        fmt::format("[model] architecture must be \"external\" for a model of the program's own, "
+                    "got \"{}\"",
+                    recipe.model.architecture));
+  }
+  if (own) {
+    train::resolve_machine(recipe);
+    return nullptr;
+  }
+  auto vocabulary = data::Vocabulary::load(recipe.data.dir);
+  take_model(recipe, options.restart);
+  train::resolve(recipe, *vocabulary);
+  return vocabulary;
+}
+
 // Opens the folder for this run, prints what the run will do, and creates the recording.
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
-                     checkpoint::RunFolder& folder, const Beginning& from,
-                     const train::Corpus& corpus, const fs::path& vocabulary_file,
+                     checkpoint::RunFolder& folder, const Beginning& from, const Text& text,
                      int64_t workers_here, const TrainOptions& options) {
   // First, because it may fail: nothing is written yet.
   events::Listener* const listener =
       options.listen ? options.listen(recipe, from.first_step) : nullptr;
   folder.begin(recipe);
-  for (const std::string& line :
-       report::opening_lines(recipe, {corpus.rows.count(), corpus.rows.tokens()}, workers_here)) {
+  for (const std::string& line : report::opening_lines(recipe, text.training(), workers_here)) {
     options.display.message(line);
   }
-  if (const data::RecordPlan* const records = corpus.rows.records()) {
+  if (const data::RecordPlan* const records = text.corpus ? text.corpus->rows.records() : nullptr) {
     options.display.message("  " + records->description());
   }
   const bool starts_over = !from.resume && fs::exists(folder.log());
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
       recipe, folder, from.first_step, options, listener,
-      checkpoint::CheckpointStamp{from.run_id, corpus.digests, from.ended_at, recipe.sync.method,
-                                  config::print_recipe(recipe), vocabulary_file,
-                                  recipe.train.batch * recipe.train.sequence,
-                                  checkpoint_texts(recipe, from)});
+      checkpoint::CheckpointStamp{
+          from.run_id, text.digests(), from.ended_at, recipe.sync.method,
+          config::print_recipe(recipe), text.vocabulary ? text.vocabulary->file() : fs::path(),
+          recipe.train.batch * recipe.train.sequence, checkpoint_texts(recipe, from)});
   if (from.resume) {
     recording->recorder.message(
         from.first_step,
@@ -244,6 +285,9 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   if (recipe.checkpoint.best) recording->sink.keep_best(recipe.eval.watch, best);
   for (const std::string& notice : from.notices) {
     recording->recorder.message(from.first_step, notice);
+  }
+  for (const train::RunTask& task : text.tasks) {
+    if (!task.note.empty()) recording->recorder.message(from.first_step, task.note);
   }
 }
 
@@ -261,13 +305,8 @@ void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Rec
                  const TrainOptions& options) {
   warn_of_names_and_ignored(recipe, options.display.message);
   folder.emplace(recipe, options.restart);
-  report_preparation_changes(recipe.data, options.display.message);
-}
-
-void report_turn_end(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                     const fs::path& resumed, const events::MessageSink& message) {
-  const std::string note = train::turn_end_note(recipe, vocabulary, resumed);
-  if (!note.empty()) message(note);
+  if (options.own_model == nullptr)
+    report_preparation_changes(recipe.data, options.display.message);
 }
 
 TrainResult already_finished(const config::Recipe& recipe,
@@ -305,14 +344,33 @@ std::shared_ptr<const train::Reference> find_reference(
        message});
 }
 
+// The rest of the text, once it is known where the run goes on.
+void read_text(const config::Recipe& recipe, const fs::path& resumed, bool tells,
+               const events::MessageSink& message, Text& text) {
+  if (!text.vocabulary) return;
+  const std::string note = train::turn_end_note(recipe, *text.vocabulary, resumed);
+  if (tells && !note.empty()) message(note);
+  text.corpus.emplace(recipe, *text.vocabulary);
+  check_watch(recipe, *text.corpus);
+  text.tasks = train::read_run_tasks(recipe, *text.vocabulary, resumed);
+}
+
+train::MakeLearner learner_of(const Text& text, const TrainOptions& options,
+                              const tensor::Layout& layout) {
+  if (options.own_model != nullptr) return train::own_learner(*options.own_model);
+  return train::language_learner({.rows = text.corpus->rows,
+                                  .validation = text.corpus->validation,
+                                  .tasks = text.tasks,
+                                  .reference = text.reference},
+                                 layout);
+}
+
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const events::MessageSink& message = options.display.message;
   method::check_command(recipe, method::Command::kTrain);
   method::require_initial_model(recipe);
-  const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
-  take_model(recipe, options.restart);
-  train::resolve(recipe, *vocabulary);
+  Text text{complete(recipe, options), {}, {}, {}};
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here, message);
@@ -321,27 +379,22 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const Ranks::Start start = find_start(recipe, folder ? &*folder : nullptr, ranks);
   if (start.finished) return already_finished(recipe, folder);
   if (folder) require_disk(recipe);
-  if (folder) report_turn_end(recipe, *vocabulary, start.checkpoint, message);
-  const train::Corpus corpus(recipe, *vocabulary);
-  check_watch(recipe, corpus);
+  read_text(recipe, start.checkpoint, folder.has_value(), message, text);
   const tensor::Layout layout(method::tensors_of(recipe));
-  Beginning from = find_beginning(start.checkpoint, layout, *vocabulary,
-                                  {recipe, vocabulary->digest(), corpus.digests}, message);
-  const int64_t first_step = from.first_step;
-  const auto tasks = train::read_run_tasks(recipe, *vocabulary, start.checkpoint);
+  const checkpoint::DataDigests digests = text.digests();
+  Beginning from = find_beginning(start.checkpoint, layout, text.vocabulary.get(),
+                                  {recipe, text.vocabulary_digest(), digests}, message);
+  const bool begins = options.own_model != nullptr && from.resume == nullptr;
+  if (begins && options.own_model->initial) options.own_model->initial(*from.weights.trained);
   Sinks sinks;
-  if (folder) {
-    begin_recording(sinks.recording, recipe, *folder, from, corpus, vocabulary->file(),
-                    workers_here, options);
-    for (const train::RunTask& task : tasks) {
-      if (!task.note.empty()) sinks.recording->recorder.message(first_step, task.note);
-    }
-  }
+  if (folder) begin_recording(sinks.recording, recipe, *folder, from, text, workers_here, options);
   if (ranks != nullptr) {
     sinks.between = folder ? ranks->leader_sink(sinks.recording->sink) : ranks->remote_sink();
   }
-  const auto reference = find_reference(recipe, corpus, layout, *vocabulary, from, workers_here,
-                                        folder.has_value(), message);
+  if (text.corpus) {
+    text.reference = find_reference(recipe, *text.corpus, layout, *text.vocabulary, from,
+                                    workers_here, folder.has_value(), message);
+  }
   if (sinks.recording) sinks.recording->recorder.restart_clock();
   CorePermits cores(std::max(available_cores(), static_cast<int>(recipe.train.threads)));
   ThreadPool threads(1);
@@ -353,19 +406,16 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const train::RunContext context{
       .replica = {.recipe = recipe,
                   .run_id = from.run_id,
+                  .memory = options.own_model == nullptr ? nullptr : options.own_model->memory,
                   .start = {.initial = shared_initial,
-                            .first_step = first_step,
+                            .first_step = from.first_step,
                             .ended_at = from.ended_at,
                             .resume = from.resume.get(),
                             .frozen = from.weights.frozen,
                             .evaluated = {start.evaluated.begin(), start.evaluated.end()},
                             .best = start.best},
                   .machine = {.cores = cores, .simulation = simulate_links(recipe)}},
-      .make_learner = train::language_learner({.rows = corpus.rows,
-                                               .validation = corpus.validation,
-                                               .tasks = tasks,
-                                               .reference = reference},
-                                              layout),
+      .make_learner = learner_of(text, options, layout),
       .sink = sinks.sink()};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(

@@ -9,6 +9,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/train/own_learner.h"
 
 namespace thinwire::launch {
 
@@ -24,6 +25,8 @@ struct TrainOptions {
   // May be empty.
   std::function<events::Listener*(const config::Recipe& recipe, int64_t first_step)> listen = {};
   events::Display display = {};
+  // The program's own model, for recipes with model.architecture = "external"; else null.
+  const train::OwnModel* own_model = nullptr;
 };
 
 // kElsewhere: this is a rank of an MPI job that does not lead; the leader has the results.

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -64,6 +65,8 @@ const Refusal kRefusals[] = {
      "threads and ranks wait for all workers, so nothing is late; `thinwire serve` counts it"},
     {kTrain, "sync.quorum", "1", [](const Recipe& recipe) { return recipe.sync.quorum != 1; },
      "threads and ranks wait for all workers; `thinwire serve` closes rounds with a quorum"},
+    {kServe, "model.architecture", "one that thinwire computes", is_external,
+     "members are instances of thinwire, which does not have the program's model"},
     {kServe, "sync.within", "\"none\"",
      [](const Recipe& recipe) { return recipe.sync.clustered(); },
      "members cannot form clusters yet"},

@@ -21,7 +21,7 @@ namespace {
 using Ways = std::vector<Overrides>;
 
 // Tables and fields that describe the text, the model or the learning rate, or what is printed.
-constexpr std::array<std::string_view, 10> kNoFeatures = {"run.",
+constexpr std::array<std::string_view, 11> kNoFeatures = {"run.",
                                                           "data.document",
                                                           "data.invalid_utf8",
                                                           "data.bad_lines",
@@ -30,7 +30,8 @@ constexpr std::array<std::string_view, 10> kNoFeatures = {"run.",
                                                           "data.vocabulary_type",
                                                           "log.",
                                                           "llama.",
-                                                          "roberta."};
+                                                          "roberta.",
+                                                          "external."};
 
 // Features with numbers or lists.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kOthers = {{

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
@@ -86,11 +87,13 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
     rules.push_back(
         {config::key_of("model", field), "model.architecture is " + model.architecture});
   }
-  for (const Architecture* other : all_architectures()) {
-    if (other == &architecture) continue;
+  const auto ignore = [&](const Architecture& other) {
+    if (&other == &architecture) return;
     rules.push_back(
-        {fmt::format("{}.", other->name), "model.architecture is " + model.architecture});
-  }
+        {fmt::format("{}.", other.name), "model.architecture is " + model.architecture});
+  };
+  for (const Architecture* other : all_architectures()) ignore(*other);
+  ignore(kExternal);
 }
 
 // Why there is no optimizer: DisTrO's own updates replace it. Empty if there is one.

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -119,6 +120,7 @@ constexpr Side kLate{"sync.late", [](const Recipe& recipe) {
 constexpr Side kRobust{"sync.aggregate",
                        [](const Recipe& recipe) { return recipe.sync.aggregation().robust(); }};
 constexpr Side kEncoder{"model.architecture", encodes};
+constexpr Side kExternalModel{"model.architecture", is_external};
 constexpr Side kTasks{"eval.tasks",
                       [](const Recipe& recipe) { return !recipe.eval.tasks.empty(); }};
 constexpr Side kLayer{"train.update", [](const Recipe& recipe) {
@@ -174,6 +176,44 @@ const Pair kPairs[] = {
     {kTasks, kEncoder,
      "[eval] tasks score the likelihood of texts, which [model] architecture = {other} does not "
      "give; data.validation_text names sets whose accuracy is measured"},
+
+    {kExternalModel,
+     {"train.sequence", [](const Recipe& recipe) { return recipe.train.sequence != 1; }},
+     "[model] architecture = {one} needs [train] sequence = 1, got {other}: a row is whatever the "
+     "program takes it for, and counts once"},
+    {kExternalModel,
+     {"train.init", [](const Recipe& recipe) { return !recipe.train.init.empty(); }},
+     "[model] architecture = {one} begins with the weights that the program gives, got [train] "
+     "init "
+     "= {other}; leave it out"},
+    {kExternalModel,
+     {"data.records", [](const Recipe& recipe) { return recipe.data.records != "text"; }},
+     "[model] architecture = {one} has rows that only the program knows, got [data] records = "
+     "{other}; leave it out"},
+    {kExternalModel, kTasks,
+     "[model] architecture = {one} is no model of texts, which [eval] tasks = {other} need"},
+    {kExternalModel,
+     {"eval.patience", [](const Recipe& recipe) { return recipe.eval.patience > 0; }},
+     "[model] architecture = {one} has no validation set, which [eval] patience = {other} needs"},
+    {kExternalModel,
+     {"checkpoint.best", [](const Recipe& recipe) { return recipe.checkpoint.best; }},
+     "[model] architecture = {one} has no validation set, which [checkpoint] best = {other} needs"},
+    {kExternalModel, kAdapted,
+     "[model] architecture = {one} is trained as it is, got [adapter] kind = {other}"},
+    {kExternalModel, kProjected,
+     "[model] architecture = {one} gives whole gradients, got [optim] gradients = {other}"},
+    {kExternalModel, kBf16Weights,
+     "[model] architecture = {one} has its weights in fp32, got [train] weights = {other}"},
+    {kExternalModel, kElsewhere,
+     "[model] architecture = {one} has its weights in the processor's memory, got [train] device = "
+     "{other}; the program may copy them to a device"},
+    {kExternalModel,
+     {"train.offload", [](const Recipe& recipe) { return recipe.train.offload; }},
+     "[model] architecture = {one} has its weights in memory, got [train] offload = {other}"},
+    {kExternalModel,
+     {"train.launcher", [](const Recipe& recipe) { return recipe.train.launcher != "threads"; }},
+     "[model] architecture = {one} is computed by threads of the program, got [train] launcher = "
+     "{other}"},
 
     {{"sync.clusters", [](const Recipe& recipe) { return recipe.sync.clusters > 0; }},
      {"sync.within", [](const Recipe& recipe) { return !recipe.sync.clustered(); }},

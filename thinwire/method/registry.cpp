@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
@@ -68,6 +69,7 @@ config::MethodSections method_sections() {
   for (const Architecture* architecture : all_architectures()) {
     sections[std::string(architecture->name)] = architecture->options();
   }
+  sections[std::string(kExternal.name)] = kExternal.options();
   sections["relora"] = std::make_unique<ReloraOptions>();
   return sections;
 }
@@ -131,6 +133,7 @@ std::string explain_recipe(std::string_view what) {
   for (const Architecture* architecture : all_architectures()) {
     choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
   }
+  choices["model.architecture"].emplace_back(kExternal.name, kExternal.sentence);
   for (const AdapterKind& kind : all_adapters()) {
     choices["adapter.kind"].emplace_back(kind.name, kind.sentence);
   }

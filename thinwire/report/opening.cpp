@@ -37,6 +37,11 @@ std::string what_trains(const config::Recipe& recipe) {
 }
 
 std::string what_is_read(const config::Recipe& recipe, const TrainingRows& training) {
+  if (training.rows == 0) {
+    return fmt::format("  rows: {} a step, {} in {}", recipe.train.batch,
+                       recipe.train.batch * recipe.train.steps,
+                       counted(recipe.train.steps, "step"));
+  }
   const auto tokens = static_cast<double>(training.tokens);
   const double a_row = tokens / static_cast<double>(training.rows);
   const double a_step = a_row * static_cast<double>(recipe.train.batch);
@@ -72,7 +77,8 @@ std::vector<std::string> opening_lines(const config::Recipe& recipe, const Train
                                        int64_t workers_here) {
   return {what_trains(recipe), what_is_read(recipe, training), what_is_needed(recipe, workers_here),
           what_is_kept(recipe.checkpoint),
-          fmt::format("  data: {}, run: {}", recipe.data.dir, recipe.run.dir)};
+          training.rows == 0 ? fmt::format("  run: {}", recipe.run.dir)
+                             : fmt::format("  data: {}, run: {}", recipe.data.dir, recipe.run.dir)};
 }
 
 namespace {

@@ -11,7 +11,8 @@
 
 namespace thinwire::report {
 
-// The rows of one pass over the training set, and the tokens in them without padding.
+// The rows of one pass over the training set, and the tokens in them without padding; 0 where only
+// the program that trains its own model knows them.
 struct TrainingRows {
   uint64_t rows = 0;
   uint64_t tokens = 0;

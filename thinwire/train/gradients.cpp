@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/gradient_groups.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizers.h"
 #include "thinwire/train/site.h"
@@ -147,18 +146,42 @@ double StepGradients::compute_whole(const StepRows& rows, model::Model& model) c
   tensor::Arena gradients(layout_);
   const std::vector<GradientGroup> groups = gradient_groups(layout_.specs());
   tensor::WholeGradients whole(gradients, [&](int number) {
-    const auto group = std::ranges::find(groups, number, &GradientGroup::number);
-    for (const size_t tensor : group->tensors) {
-      strategy_->take_gradient(*round_, tensor, std::as_const(gradients).tensor(tensor));
-    }
-    end_group(number);
+    take_group(gradients, *std::ranges::find(groups, number, &GradientGroup::number));
   });
   return accumulate_gradients(model, rows, whole);
 }
 
+void StepGradients::take_group(const tensor::Arena& gradients, const GradientGroup& group) const {
+  for (const size_t tensor : group.tensors) {
+    strategy_->take_gradient(*round_, tensor, gradients.tensor(tensor));
+  }
+  end_group(group.number);
+}
+
+tensor::Arena& StepGradients::whole() {
+  if (store_ == GradientStore::kWhole) return arena_;
+  if (!formed_) formed_.emplace(layout_);
+  return *formed_;
+}
+
+void StepGradients::hand_over(sync::Strategy& strategy, const Round& round,
+                              const EndGroup& completed) {
+  strategy_ = &strategy;
+  round_ = &round;
+  completed_ = &completed;
+  for (const GradientGroup& group : gradient_groups(layout_.specs())) {
+    if (formed_) {
+      take_group(*formed_, group);
+    } else {
+      end_group(group.number);
+    }
+  }
+}
+
 size_t StepGradients::bytes() const {
   return sizeof(float) * static_cast<size_t>(arena_.layout().total()) +
-         (streamed_ ? streamed_->bytes() : 0) + (projecting_ ? projecting_->whole_bytes() : 0);
+         (formed_ ? formed_->bytes().size() : 0) + (streamed_ ? streamed_->bytes() : 0) +
+         (projecting_ ? projecting_->whole_bytes() : 0);
 }
 
 tensor::StreamSize StepGradients::stream_size(const model::Model& model) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/round.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/rows.h"
@@ -63,6 +64,12 @@ class StepGradients {
   double compute(const StepRows& rows, model::Model& model, sync::Strategy& strategy,
                  const Round& round, const EndGroup& completed = {});
 
+  // For whoever forms gradients without a model: memory for all of them, in the layout of the
+  // parameters, in one place for the whole run; zero, or as the strategy left them.
+  tensor::Arena& whole();
+  // Notifies the strategy of the round's gradients in whole(), and `completed` as above.
+  void hand_over(sync::Strategy& strategy, const Round& round, const EndGroup& completed = {});
+
   // Bytes held for gradients.
   size_t bytes() const;
 
@@ -70,6 +77,7 @@ class StepGradients {
   // Where gradients are handed over one by one, but the rows need several passes, because a member
   // has more than its share while others are away: forms all of them first.
   double compute_whole(const StepRows& rows, model::Model& model) const;
+  void take_group(const tensor::Arena& gradients, const GradientGroup& group) const;
   void end_group(int group) const;
   tensor::StreamedGradients::Handlers streaming() const;
   tensor::ProjectedGradients::Handlers projecting() const;
@@ -83,6 +91,7 @@ class StepGradients {
   const tensor::Layout& layout_;
   const tensor::Layout kept_;
   tensor::Arena arena_;
+  std::optional<tensor::Arena> formed_;                // whole(), where arena_ does not hold it
   std::optional<tensor::StreamedGradients> streamed_;  // from the first step on
   std::optional<tensor::ProjectedGradients> projecting_;
   sync::Strategy* strategy_ = nullptr;  // of the current call

@@ -19,6 +19,14 @@ namespace {
 
 constexpr int64_t kWalked = 1 << 22;  // weights at a time that may be in files
 
+tensor::Arena take_params(const ReplicaParts& parts) {
+  tensor::Arena initial = parts.start.initial.take();
+  if (!parts.memory) return initial;
+  tensor::Arena params(initial.layout(), parts.memory(initial.layout()));
+  params.assign(initial);
+  return params;
+}
+
 std::unique_ptr<Relora> make_relora(const ReplicaParts& parts, tensor::Arena& params) {
   if (!method::find_adapter(parts.recipe.adapter.kind).merges) return nullptr;
   return std::make_unique<Relora>(parts.recipe, parts.start.initial.take_frozen(), params);
@@ -65,7 +73,7 @@ Replica::Replica(const ReplicaParts& parts, transport::Communicator& communicato
       communicator_(communicator),
       threads_(static_cast<int>(recipe_.train.threads)),
       permits_(&parts.machine.cores, threads_.size()),
-      params_(parts.start.initial.take()),
+      params_(take_params(parts)),
       relora_(make_relora(parts, params_)),
       gradients_(recipe_, params_, parts.machine.site),
       rounds_(parts.make_rounds(recipe_, parts.run_id, communicator_, permits_)),

@@ -5,18 +5,21 @@
 //   replica.start();                      once a model has been made for its weights
 //   Round round = replica.next_round();   which rows are this worker's, and the learning rate
 //   replica.begin(round);                 the weights may change, as by a look-ahead
-//   replica.gradients(...)                those of its rows, computed by whoever has the model
-//   replica.apply(round);                 exchanges, commits, updates the weights
+//   replica.gradients(...)                those of its rows, computed by a model, or else set by
+//   the replica.gradients_ready(round)        caller replica.apply(round); exchanges, commits,
+//   updates the weights
 //
 // Used by one thread.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -73,6 +76,9 @@ struct ReplicaParts {
   uint64_t run_id = 0;
   method::RunKind kind = method::RunKind::kJob;
   MakeRounds make_rounds = recipe_rounds;
+  // Called on each replica's thread for the memory of its params (tensor::Arena); empty: they are
+  // allocated.
+  std::function<std::span<float>(const tensor::Layout& layout)> memory = {};
   RunStart start;
   RunMachine machine;
 };
@@ -123,6 +129,12 @@ class Replica {
   double gradients(const StepRows& rows, model::Model& model, const Round& round,
                    const StepGradients::EndGroup& completed = {}) {
     return gradients_.compute(rows, model, *strategy_, round, completed);
+  }
+  // The same where no model gives them: memory for all gradients, laid out as the params, which the
+  // caller sets to those of the mean loss over its rows of the round, and then says so.
+  tensor::Arena& gradients() { return gradients_.whole(); }
+  void gradients_ready(const Round& round, const StepGradients::EndGroup& completed = {}) {
+    gradients_.hand_over(*strategy_, round, completed);
   }
   // Exchanges what the method sends, waits for what is committed, and updates the weights. Throws
   // Aborted if another worker ended the run, Error if the exchange failed.

@@ -6,6 +6,7 @@
 #include <array>
 #include <string>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -44,6 +45,8 @@ const Architecture& find_architecture(std::string_view name) {
     if (architecture->name == name) return *architecture;
     known.emplace_back(architecture->name);
   }
+  if (name == kExternal.name) return kExternal;
+  known.emplace_back(kExternal.name);
   const std::string near = config::nearest_name(name, known);
   throw UsageError(fmt::format("[model] architecture must be one of {}, got \"{}\"{}",
                                fmt::join(known, ", "), name,

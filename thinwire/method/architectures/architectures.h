@@ -10,9 +10,11 @@
 
 namespace thinwire::method {
 
+// Those whose models Thinwire computes.
 std::span<const Architecture* const> all_architectures();
 
-// Throws UsageError listing the known names.
+// One of these, or that of a program's own model (architectures/external). Throws UsageError
+// listing the known names.
 const Architecture& find_architecture(std::string_view name);
 
 // The facts of the model's architecture (see architecture.h).

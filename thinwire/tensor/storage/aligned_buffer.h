@@ -16,7 +16,11 @@ namespace thinwire::tensor {
 // Frees what allocate_aligned() returned.
 struct FreeAligned {
   std::shared_ptr<Offload> offload = {};
-  void operator()(void* data) const { offload ? offload->deallocate(data) : std::free(data); }
+  bool foreign = false;  // the memory is somebody else's and is left alone
+  void operator()(void* data) const {
+    if (foreign) return;
+    offload ? offload->deallocate(data) : std::free(data);
+  }
 };
 
 // At least `bytes` of such memory; null for 0. Throws std::bad_alloc, or Error if the files cannot

@@ -102,6 +102,19 @@ Arena::Arena(const Layout& layout, WeightFormat format, std::shared_ptr<Offload>
   if (!offload_) std::fill_n(data_.get(), count, 0.0f);
 }
 
+Arena::Arena(const Layout& layout, std::span<float> memory)
+    : layout_(&layout), format_(WeightFormat::kF32) {
+  constexpr size_t kArenaBytes = kArenaAlignment * sizeof(float);
+  const bool aligned = reinterpret_cast<uintptr_t>(memory.data()) % kArenaBytes == 0;
+  if (std::ssize(memory) < layout.total() || !aligned) {
+    throw UsageError(fmt::format("{} values aligned to {} bytes are needed, got {} {}",
+                                 layout.total(), kArenaBytes, memory.size(),
+                                 aligned ? "aligned ones" : "that are not aligned"));
+  }
+  data_ = {memory.data(), FreeAligned{.foreign = true}};
+  std::ranges::fill(memory.first(static_cast<size_t>(layout.total())), 0.0f);
+}
+
 void Arena::release(int64_t offset, int64_t count) const {
   if (!offload_) return;
   const size_t bytes = format_ == WeightFormat::kBf16 ? sizeof(Bf16) : sizeof(float);

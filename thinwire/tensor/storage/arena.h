@@ -104,6 +104,9 @@ class Arena {
  public:
   explicit Arena(const Layout& layout, WeightFormat format = WeightFormat::kF32,
                  std::shared_ptr<Offload> offload = {});
+  // fp32 values in memory of somebody else, which outlives the arena: layout.total() of them,
+  // aligned to 64 bytes. They are set to zero.
+  Arena(const Layout& layout, std::span<float> memory);
 
   const Layout& layout() const { return *layout_; }
   WeightFormat format() const { return format_; }

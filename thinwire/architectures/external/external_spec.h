@@ -1,0 +1,22 @@
+// A model that a program which embeds Thinwire brings itself (docs/embedding.md). The recipe has
+// its tensors; what is computed with them, and what a row is, only the program knows.
+#pragma once
+
+#include "thinwire/method/architectures/architecture.h"
+
+namespace thinwire::method {
+
+// The table [external].
+struct ExternalOptions final : ArchitectureSectionOf<ExternalOptions> {
+  // "NAME SHAPE" or "NAME SHAPE ROLE", such as "hidden.weight 16x4" and "hidden.bias 16 bias".
+  config::StringList tensors;
+  void describe(config::Fields& fields) override;
+};
+
+// In the table of architectures, but none that this program can compute (all_architectures).
+extern const Architecture kExternal;
+
+// Whether the recipe's model is one.
+bool is_external(const config::Recipe& recipe);
+
+}  // namespace thinwire::method

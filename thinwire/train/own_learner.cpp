@@ -1,0 +1,46 @@
+#include "thinwire/train/own_learner.h"
+
+#include <utility>
+#include <vector>
+
+namespace thinwire::train {
+namespace {
+
+class OwnLearner final : public Learner {
+ public:
+  OwnLearner(const OwnModel& model, Replica& replica)
+      : replica_(replica), loss_(model.worker(replica.params(), replica.gradients())) {}
+
+  void read_from(int64_t step, Order order) override {
+    step_ = static_cast<uint64_t>(step);
+    order_ = std::move(order);
+  }
+  uint64_t read() override {
+    rows_ = order_(step_++);
+    return rows_.size();
+  }
+
+  void gradients(const Round& round, const StepGradients::EndGroup& completed,
+                 StepPart& part) override {
+    replica_.gradients().clear();
+    const double mean = loss_(rows_);
+    part.tokens = std::ssize(rows_);
+    part.loss_sum = mean * static_cast<double>(part.tokens);
+    replica_.gradients_ready(round, completed);
+  }
+
+ private:
+  Replica& replica_;
+  const OwnLoss loss_;
+  Order order_;
+  uint64_t step_ = 0;
+  std::vector<uint64_t> rows_;
+};
+
+}  // namespace
+
+MakeLearner own_learner(const OwnModel& model) {
+  return [&model](Replica& replica) { return std::make_unique<OwnLearner>(model, replica); };
+}
+
+}  // namespace thinwire::train
