@@ -41,7 +41,7 @@ MAY_INCLUDE = {
     "sync": "codec optim method schedule transport tensor config base",
     "plan": "method schedule links config base",
     "checkpoint": "method tensor events config base",
-    "convert": "checkpoint data method tensor events config base",
+    "convert": "checkpoint data method tensor config base",
     "report": "checkpoint method links events config base",
     "train": "report convert checkpoint sync codec eval model optim data method transport schedule tensor events"
     " config base",

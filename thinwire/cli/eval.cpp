@@ -85,6 +85,7 @@ struct Evaluated {
       : loaded(convert::load_model(arguments.model)),
         context(arguments.context > 0 ? arguments.context : loaded.sequence),
         threads(arguments.threads) {
+    for (const std::string& notice : loaded.notices) events::print_message(notice);
     if (loaded.vocabulary == nullptr) {
       throw Error(fmt::format("{} holds no vocabulary, so no text can be scored", arguments.model));
     }

@@ -88,6 +88,7 @@ void add_generation_options(CLI::App& command, GenerationArguments& arguments,
 
 convert::LoadedModel load_generator(const GenerationArguments& arguments) {
   convert::LoadedModel loaded = convert::load_model(arguments.model, arguments.base);
+  for (const std::string& notice : loaded.notices) events::print_message(notice);
   if (loaded.vocabulary == nullptr) {
     throw Error(fmt::format("{} holds no vocabulary, so its tokens have no text", arguments.model));
   }

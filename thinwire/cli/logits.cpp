@@ -145,6 +145,7 @@ void run_logits(const LogitsArguments& arguments) {
         *arguments.text));
   }
   const convert::LoadedModel loaded = convert::load_model(arguments.model);
+  for (const std::string& notice : loaded.notices) events::print_message(notice);
   if (arguments.pair && !encodes(loaded)) {
     throw UsageError("--text-pair is for encoders, which read two texts at once");
   }

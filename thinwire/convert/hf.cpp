@@ -196,7 +196,8 @@ Notes import_hf(const fs::path& hf_dir, const fs::path& out_dir,
       checkpoint::kRecipeFile,
       config::print_recipe(imported_recipe({loaded.model, loaded.sequence, {}, nullptr})));
   writer.add_text(kOriginFile, print_origin(loaded.origin));
-  Notes notes = add_vocabulary(hf_dir, loaded, writer);
+  Notes notes = loaded.notices;
+  for (std::string& note : add_vocabulary(hf_dir, loaded, writer)) notes.push_back(std::move(note));
   if (method::find_architecture(loaded.model.architecture).encodes) {
     notes.emplace_back("Training uses no dropout, whatever config.json says.");
   }

@@ -201,7 +201,10 @@ Notes export_hf(const fs::path& source, const fs::path& out_dir, std::optional<D
       write_file(dir / name, file->second);
     }
   }
-  Notes notes = write_vocabulary(dir, loaded, description);
+  Notes notes = loaded.notices;
+  for (std::string& note : write_vocabulary(dir, loaded, description)) {
+    notes.push_back(std::move(note));
+  }
   if (loaded.vocabulary != nullptr) {
     std::string note = turn_end_note(loaded.origin, *loaded.vocabulary);
     if (!note.empty()) notes.push_back(std::move(note));

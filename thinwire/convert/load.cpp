@@ -18,7 +18,6 @@
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/peft.h"
-#include "thinwire/events/progress.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/registry.h"
@@ -148,9 +147,8 @@ std::string why_no_model_yet(const fs::path& folder) {
 void allocate_params(LoadedModel& loaded, const fs::path& origin) {
   const auto tensors = method::tensors_of(loaded.model);
   const double bytes = sizeof(float) * static_cast<double>(method::arena_elements(tensors));
-  const std::string warning =
-      check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});
-  if (!warning.empty()) events::print_message(warning);
+  std::string warning = check_memory({"the model in " + origin.string(), {{"weights", bytes}}, ""});
+  if (!warning.empty()) loaded.notices.push_back(std::move(warning));
   loaded.layout = std::make_unique<tensor::Layout>(tensors);
   loaded.params = std::make_unique<tensor::Arena>(*loaded.layout);
 }

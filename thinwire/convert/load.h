@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -28,10 +29,11 @@ struct LoadedModel {
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
   int32_t begin = -1;                            // the token with which texts begin; -1: none
   HfOrigin origin;                               // of the Hugging Face folder it is from, if any
+  std::vector<std::string> notices;              // what the user should know, a sentence each
 };
 
-// Allocates layout and params of loaded.model, without initialising them. Throws UsageError naming
-// `origin` if this machine cannot hold them.
+// Allocates layout and params of loaded.model, without initialising them. A notice says if they
+// leave little memory. Throws UsageError naming `origin` if this machine cannot hold them.
 void allocate_params(LoadedModel& loaded, const fs::path& origin);
 // Whether two models have the same tensors, by name and shape.
 bool same_tensors(std::span<const TensorSpec> a, std::span<const TensorSpec> b);

@@ -100,6 +100,7 @@ convert::LoadedModel load_initial(const config::Recipe& recipe, const data::Voca
                                   const events::MessageSink& message,
                                   tensor::Arena* into = nullptr) {
   convert::LoadedModel loaded = convert::load_model(recipe.train.init, {}, into);
+  for (const std::string& notice : loaded.notices) message(notice);
   check_vocabulary(recipe, loaded, vocabulary, message);
   return loaded;
 }
