@@ -2,6 +2,7 @@
 what those who wait are told, and who may take part. hosts_faults_multi_test.py has what goes wrong."""
 
 import json
+import os
 import signal
 import subprocess
 import unittest
@@ -245,6 +246,26 @@ class Doors(HostsCase):
         other, self.folder, self.ready = self.ready["token"], base, good
         self.assert_refused(self.join("member0", token=other), 1, self.ready["address"])
         self.assertFalse((self.folder / "member0").exists())
+
+    def test_a_token_is_short_and_need_not_be_on_the_command_line(self):
+        self.serve("train.workers=2")
+        token = self.ready["token"]
+        self.assertLessEqual(len(token), 100)
+        (self.folder / "token").write_text(token[:50] + "\n" + token[50:] + "\n")
+
+        def status(*arguments, token=None, stdin=None):
+            environment = {**os.environ, **({} if token is None else {"THINWIRE_TOKEN": token})}
+            return subprocess.run([BINARY, "status", self.ready["address"], *arguments], capture_output=True,
+                                  text=True, timeout=PATIENCE, env=environment, input=stdin)
+
+        for done in (status("--token-file", self.folder / "token"), status("--token-file", "-", stdin=token),
+                     status(token=token), status("--token", token, token="TW5wrong")):
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn("allreduce, round 0 of", done.stdout)
+        for done, text in ((status(), "a token is needed"), (status("--token-file", "nowhere"), "nowhere"),
+                           (status("--token", token, "--token-file", "-"), "--token-file")):
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(text, done.stderr)
 
     def test_an_address_that_nobody_answers_ends_a_join(self):
         self.serve("train.workers=2").kill()

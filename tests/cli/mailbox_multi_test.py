@@ -70,9 +70,14 @@ def remove(path):
 
 def token_of(run):
     """A token of this run with a secret of our own."""
-    content = os.urandom(32) + len(run).to_bytes(4, "little") + run.encode()
-    text = base64.b32encode(content + hashlib.sha256(content).digest()[:8]).decode()
-    return "TW3" + text.rstrip("=")
+    key = base64.b32decode(run)[1:33]  # between its kind and its check
+    content = os.urandom(16) + key
+    number = int.from_bytes(content + hashlib.sha256(content).digest()[:4], "big")
+    text = ""
+    for _ in range(72):
+        number, digit = divmod(number, 58)
+        text = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"[digit] + text
+    return "TW6" + text
 
 
 class Mailbox(HostsCase):

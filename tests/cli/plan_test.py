@@ -118,6 +118,17 @@ class Plan(PlanCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("the run's store takes up to", done.stdout)
 
+    def test_one_server_carries_what_all_members_send_and_receive(self):
+        result = self.plan_json(*LARGE, "train.batch=24", "--hosts", "--members", "8", "--flops", "150T", "--up", "10M")
+        self.assertTrue(result["methods"])
+        for cost in result["methods"]:
+            for sent, line in (("sent", "down"), ("received", "up")):
+                total = 8 * result["steps"] * cost[f"bytes_{sent}_per_step"]
+                self.assertAlmostEqual(cost[f"all_{sent}_bytes"] / total, 1)
+                self.assertAlmostEqual(cost[f"server_{line}_bit_s"] * cost["seconds"] / 8 / total, 1)
+        alone = self.plan_json(*LARGE, "train.batch=24", "--members", "8", "--flops", "150T", "--up", "10M")
+        self.assertNotIn("server_up_bit_s", alone["methods"][0])
+
     def test_the_example_of_the_docs(self):
         root = Path(__file__).parents[2]
         done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")

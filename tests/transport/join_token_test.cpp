@@ -3,74 +3,118 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {
 
 using testing::HasSubstr;
 
-JoinToken token() {
-  static const std::string authority = make_authority({0, 4'000'000'000}).certificate;
-  Seed secret;
-  secret.fill(0xa5);
-  return {"host.example:4222", "run-1", authority, secret};
+std::string run_name(uint8_t byte = 0x5a) {
+  PublicKey key;
+  key.bytes.fill(byte);
+  return encode_public_key(NKeyKind::kUser, key);
 }
 
-TEST(JoinToken, OneStringHoldsEverything) {
-  const std::string text = encode_join_token(token());
-  EXPECT_EQ(text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), text.npos);
-  const auto decoded = decode_join_token(text);
-  ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(*decoded, token());
-}
-
-JoinToken cluster_token() {
-  JoinToken made = token();
-  made.more_addresses = {"b.example:4222", "c.example:4222"};
-  made.jwt = "eyJ0.eyJq-_.AbC";
+Fingerprint fingerprint(uint8_t byte = 0xc3) {
+  Fingerprint made;
+  made.bytes.fill(byte);
   return made;
 }
 
-TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
-  for (const bool own_authority : {true, false}) {
-    JoinToken made = cluster_token();
-    if (!own_authority) made.authority.clear();
-    const std::string text = encode_join_token(made);
-    EXPECT_EQ(text.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"), text.npos);
-    const auto decoded = decode_join_token(text);
-    ASSERT_TRUE(decoded) << decoded.error().message;
-    EXPECT_EQ(*decoded, made);
-    EXPECT_FALSE(decode_join_token("TW1" + text.substr(3))) << "as a token of the other kind";
+JoinToken token() {
+  Seed secret{};
+  std::fill_n(secret.begin(), 16, uint8_t{0xa5});
+  return {.run = run_name(), .secret = secret, .authority_fingerprint = fingerprint()};
+}
+
+JoinToken mailbox_token() {
+  JoinToken made = token();
+  made.authority_fingerprint.reset();
+  return made;
+}
+
+JoinToken cluster_token() {
+  static const std::string authority = make_authority({0, 4'000'000'000}).certificate;
+  Seed secret;
+  secret.fill(0xa5);
+  return {.run = "run-1",
+          .secret = secret,
+          .servers = {"host.example:4222", "b.example:4222", "c.example:4222"},
+          .jwt = "eyJ0.eyJq-_.AbC",
+          .authority = authority};
+}
+
+void expect_one_word(const std::string& text) {
+  for (const char c : text) EXPECT_TRUE(std::isalnum(static_cast<unsigned char>(c)) != 0) << c;
+}
+
+void expect_back(const JoinToken& token, const std::string& prefix) {
+  const std::string text = encode_join_token(token);
+  EXPECT_TRUE(text.starts_with(prefix)) << text;
+  expect_one_word(text);
+  const auto decoded = decode_join_token(text);
+  ASSERT_TRUE(decoded) << decoded.error().message;
+  EXPECT_EQ(*decoded, token);
+}
+
+TEST(JoinToken, OneShortWordHoldsEverything) {
+  expect_back(token(), "TW5");
+  EXPECT_EQ(encode_join_token(token()).size(), 96U);
+  expect_back(mailbox_token(), "TW6");
+  EXPECT_EQ(encode_join_token(mailbox_token()).size(), 75U);
+  for (const uint8_t byte : {0x00, 0x01, 0xff}) {
+    JoinToken made = token();
+    std::fill_n(made.secret.begin(), 16, byte);
+    made.run = run_name(byte);
+    made.authority_fingerprint = fingerprint(byte);
+    expect_back(made, "TW5");
   }
-  EXPECT_FALSE(decode_join_token("TW2" + encode_join_token(token()).substr(3)));
 }
 
-TEST(JoinToken, ThatOfARunWhoseServersAreSitesSaysSo) {
-  JoinToken made = cluster_token();
-  made.sites = true;
-  const std::string text = encode_join_token(made);
-  EXPECT_TRUE(text.starts_with("TW4"));
-  const auto decoded = decode_join_token(text);
-  ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(*decoded, made);
-  EXPECT_FALSE(decode_join_token("TW4" + encode_join_token(token()).substr(3)));
-  made.jwt.clear();
-  EXPECT_THROW(encode_join_token(made), UsageError);
+// Made with Python's integers: int.from_bytes(content + sha256(content)[:4]) in base 58.
+TEST(JoinToken, IsANumberInBase58) {
+  EXPECT_EQ(encode_join_token(token()),
+            "TW5NfwRk6KP1spqWqq4TqxtMzmPEfC8Wh4WJBXNyWUAh8HUmXUakwsgxs69iH3aKTgz2J81PSJ3S8qeESueKGT"
+            "AXP2UmRhQU");
 }
 
-TEST(JoinToken, ThatOfAMailboxHoldsTheRunAndTheSecret) {
-  const JoinToken made{"", "run-1", "", token().secret};
-  const std::string text = encode_join_token(made);
-  EXPECT_TRUE(text.starts_with("TW3"));
-  const auto decoded = decode_join_token(text);
-  ASSERT_TRUE(decoded) << decoded.error().message;
-  EXPECT_EQ(*decoded, made);
-  for (const char* prefix : {"TW1", "TW2"})
-    EXPECT_FALSE(decode_join_token(prefix + text.substr(3)));
-  EXPECT_FALSE(decode_join_token("TW3" + encode_join_token(token()).substr(3)));
-  EXPECT_FALSE(decode_join_token(text.substr(0, text.size() - 3)));
-  EXPECT_THROW(encode_join_token({"", "a b", "", made.secret}), UsageError);
+TEST(JoinToken, SecretsAreOf128RandomBits) {
+  const Seed one = make_token_secret(), other = make_token_secret();
+  EXPECT_NE(one, other);
+  EXPECT_TRUE(is_token_secret(one));
+  Seed longer = one;
+  longer.back() = 1;
+  EXPECT_FALSE(is_token_secret(longer));
+  JoinToken wrong = token();
+  wrong.secret = longer;
+  EXPECT_THROW(encode_join_token(wrong), UsageError);
+}
+
+TEST(JoinToken, ThatOfAClusterHoldsAPassAndAllAddresses) {
+  expect_back(cluster_token(), "TW2");
+  JoinToken of_system = cluster_token();
+  of_system.authority.clear();
+  expect_back(of_system, "TW2");
+  JoinToken of_sites = cluster_token();
+  of_sites.sites = true;
+  expect_back(of_sites, "TW4");
+  of_sites.servers.resize(1);
+  expect_back(of_sites, "TW4");
+}
+
+TEST(JoinToken, OneKindIsNotTakenForAnother) {
+  for (const JoinToken& made : {token(), mailbox_token(), cluster_token()}) {
+    const std::string text = encode_join_token(made);
+    for (const std::string& prefix : {std::string("TW2"), std::string("TW5"), std::string("TW6")}) {
+      if (text.starts_with(prefix)) continue;
+      EXPECT_FALSE(decode_join_token(prefix + text.substr(3))) << prefix;
+    }
+  }
 }
 
 TEST(JoinToken, PassesAndAddressesOfAClusterThatCannotBeAreErrors) {
@@ -79,11 +123,16 @@ TEST(JoinToken, PassesAndAddressesOfAClusterThatCannotBeAreErrors) {
     wrong.jwt = jwt;
     EXPECT_THROW(encode_join_token(wrong), UsageError) << jwt;
   }
+  for (const char* address :
+       {"", "host", "host:", "host:0", "host:65536", ":1", "a b:1", "\x1b[31mhost:1", "host:1x"}) {
+    JoinToken wrong = cluster_token();
+    wrong.servers[1] = address;
+    EXPECT_THROW(encode_join_token(wrong), UsageError) << address;
+  }
   JoinToken wrong = cluster_token();
-  wrong.more_addresses[1] = "host";
+  wrong.servers.resize(65, "host:1");
   EXPECT_THROW(encode_join_token(wrong), UsageError);
-  wrong = cluster_token();
-  wrong.more_addresses.resize(64, "host:1");
+  wrong.servers.clear();
   EXPECT_THROW(encode_join_token(wrong), UsageError);
 }
 
@@ -94,12 +143,16 @@ TEST(JoinToken, BrokenLinesDoNotMatter) {
 }
 
 TEST(JoinToken, EveryAlteredOrMissingLetterIsNoticed) {
-  const std::string text = encode_join_token(token());
-  for (size_t i = 0; i < text.size(); ++i) {
-    std::string altered = text;
-    altered[i] = altered[i] == 'A' ? 'B' : 'A';
-    EXPECT_FALSE(decode_join_token(altered)) << i;
-    EXPECT_FALSE(decode_join_token(text.substr(0, i))) << i;
+  for (const JoinToken& made : {token(), mailbox_token(), cluster_token()}) {
+    const std::string text = encode_join_token(made);
+    for (size_t i = 0; i < text.size(); ++i) {
+      std::string altered = text;
+      altered[i] = altered[i] == 'A' ? 'B' : 'A';
+      EXPECT_FALSE(decode_join_token(altered)) << i;
+      EXPECT_FALSE(decode_join_token(text.substr(0, i))) << i;
+      altered[i] = '0';  // no digit of either kind
+      EXPECT_FALSE(decode_join_token(altered)) << i;
+    }
   }
 }
 
@@ -107,18 +160,23 @@ TEST(JoinToken, AFailureSaysWhatATokenLooksLikeAndNothingOfTheSecret) {
   const std::string text = encode_join_token(token());
   const auto decoded = decode_join_token(text.substr(0, text.size() - 3));
   ASSERT_FALSE(decoded);
-  EXPECT_THAT(decoded.error().message, HasSubstr("begins with TW1"));
+  EXPECT_THAT(decoded.error().message, HasSubstr("begins with TW5"));
   EXPECT_THAT(decoded.error().message, testing::Not(HasSubstr(text.substr(10, 8))));
 }
 
-TEST(JoinToken, AddressesAndRunsThatCannotBeAreErrors) {
-  for (const char* address :
-       {"", "host", "host:", "host:0", "host:65536", ":1", "a b:1", "\x1b[31mhost:1", "host:1x"}) {
-    JoinToken wrong = token();
-    wrong.address = address;
-    EXPECT_THROW(encode_join_token(wrong), UsageError) << address;
+TEST(JoinToken, ThoseOfOlderVersionsAreNamedAsSuch) {
+  for (const char* old : {"TW1ABCDEF", "TW3ABCDEF"}) {
+    const auto decoded = decode_join_token(old);
+    ASSERT_FALSE(decoded);
+    EXPECT_THAT(decoded.error().message, HasSubstr("older version"));
   }
+}
+
+TEST(JoinToken, RunsThatCannotBeAreErrors) {
   JoinToken wrong = token();
+  wrong.run = "run-1";
+  EXPECT_THROW(encode_join_token(wrong), UsageError);
+  wrong = cluster_token();
   wrong.run = "a.b";
   EXPECT_THROW(encode_join_token(wrong), UsageError);
 }

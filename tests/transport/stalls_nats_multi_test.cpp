@@ -36,6 +36,23 @@ TEST(StallingServers, AreGivenUpInTimeWhereverTheyStall) {
   }
 }
 
+TEST(StallingServers, AreNotWaitedForToPresentACertificate) {
+  for (const Stall stall :
+       {Stall::kAtOnce, Stall::kInFirstMessage, Stall::kAtHandshake, Stall::kInHandshake}) {
+    SCOPED_TRACE(static_cast<int>(stall));
+    const StallingServer server(stall);
+    const std::string place = server.target(kTimeout).servers.front();
+    const int port = std::stoi(place.substr(place.rfind(':') + 1));
+    const Stopwatch watch;
+    const Result<std::string> found = presented_authority("127.0.0.1", port, {}, kTimeout);
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, FailureKind::kLostPeer);
+    EXPECT_THAT(found.error().message, testing::HasSubstr("did not answer for 1 s"));
+    EXPECT_GE(watch.seconds(), 0.9 * kTimeout);
+    EXPECT_LT(watch.seconds(), kNatsPatience);
+  }
+}
+
 TEST(StallingServers, WhatIsNoTlsEndsAConnectionAtOnce) {
   for (const Stall stall : {Stall::kWithBrokenRecord, Stall::kWithBrokenRecordAndReset}) {
     SCOPED_TRACE(static_cast<int>(stall));

@@ -115,6 +115,25 @@ TEST(Threats, AServerOfAnotherAuthorityIsNotBelieved) {
 }
 
 // Its certificate ran out yesterday.
+TEST(Threats, OfTheCertificatesThatAServerPresentsOnlyTheTokensIsTaken) {
+  NatsRun run;
+  const std::string authority = run.server().authority();
+  const auto asked = [&](const std::string& pem, int port) {
+    return presented_authority("127.0.0.1", port, fingerprint_of(certificate_bytes(pem)),
+                               kNatsPatience);
+  };
+  const Result<std::string> found = asked(authority, run.server().port());
+  ASSERT_TRUE(found) << found.error().message;
+  EXPECT_EQ(*found, authority);
+  // Another authority of the same name is another run's.
+  const auto other = asked(make_authority(validity_from_now()).certificate, run.server().port());
+  ASSERT_FALSE(other);
+  EXPECT_EQ(other.error().kind, FailureKind::kRefused);
+  const auto nobody = asked(authority, 1);
+  ASSERT_FALSE(nobody);
+  EXPECT_EQ(nobody.error().kind, FailureKind::kLostPeer);
+}
+
 TEST(Threats, AnExpiredCertificateIsNotBelieved) {
   const TestFolder folder;
   const auto now = static_cast<int64_t>(unix_seconds());

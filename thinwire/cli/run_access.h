@@ -14,7 +14,8 @@ namespace thinwire::cli {
 
 struct AccessArguments {
   std::string address;
-  std::string token;
+  std::string token;       // or where it is:
+  std::string token_file;  // "-": standard input
   std::string ca;
 };
 
@@ -25,13 +26,13 @@ struct MachineArguments {
   double memory_bytes = 0;             // 0: no limit
 };
 
-// The positional HOST:PORT or folder, --token and --ca.
+// The positional HOST:PORT or folder, --token, --token-file and --ca.
 void add_access(CLI::App& command, AccessArguments& arguments);
 // The same, this machine's own recipe fields, and --memory.
 void add_machine_arguments(CLI::App& command, MachineArguments& arguments);
 // --wait, in seconds.
 void add_wait(CLI::App& command, double& wait_s);
-// Throws UsageError as hosts::parse_access does.
+// Reads the token. Throws UsageError if there is none, and as hosts::parse_access does.
 hosts::Access access_of(const AccessArguments& arguments);
 
 }  // namespace thinwire::cli

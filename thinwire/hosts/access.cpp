@@ -18,7 +18,6 @@
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/transport/mailbox/courier_mailbox.h"
-#include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
@@ -31,7 +30,21 @@ constexpr std::chrono::milliseconds kRetryInterval(500);
 constexpr const char* kWhatToCheck =
     "check the address, that `thinwire serve` runs there, and that the port is open from here";
 
-Result<std::unique_ptr<transport::Courier>> try_once(const Access& access, const Identity& as) {
+// Nothing but a failure is returned if the server presents its authority's certificate.
+std::optional<Failure> find_authority(Access& access) {
+  if (!access.authority_fingerprint || !access.authority.empty()) return std::nullopt;
+  const Endpoint server = parse_endpoint("address", access.address());
+  Result<std::string> found = transport::presented_authority(
+      server.host, server.port, *access.authority_fingerprint, kTimeoutSeconds);
+  if (!found) return found.error();
+  access.authority = std::move(*found);
+  return std::nullopt;
+}
+
+Result<std::unique_ptr<transport::Courier>> try_once(Access& access, const Identity& as) {
+  if (const std::optional<Failure> failure = find_authority(access)) {
+    return tl::unexpected(*failure);
+  }
   transport::NatsOptions options{.target = {.servers = access.servers,
                                             .ca_pem = access.authority,
                                             .identity = as.seed,
@@ -57,7 +70,7 @@ bool no_server_exists(const Access& access) {
 
 // Waits for a server that is down, as a member does that has lost its server. While a server
 // reloads its users, it refuses connections that are just being made.
-Result<std::unique_ptr<transport::Courier>> reach(const Access& access, const Identity& as) {
+Result<std::unique_ptr<transport::Courier>> reach(Access& access, const Identity& as) {
   const Stopwatch watch;
   bool waits = false;
   for (int refusals = 0;;) {
@@ -97,6 +110,7 @@ Access mailbox_access(const std::string& folder, const PublicKey& founder,
   }
   return {.servers = {folder},
           .authority = {},
+          .authority_fingerprint = {},
           .run = token.run,
           .founder = founder,
           .newcomer = {token.secret, ""},
@@ -156,18 +170,18 @@ Access parse_access(const std::string& address, const std::string& token, const 
     throw UsageError(fmt::format("--token: it is for '{}', which is not a run of `thinwire serve`",
                                  decoded->run));
   }
-  if (decoded->address.empty()) return mailbox_access(address, *founder, *decoded, ca);
+  if (decoded->is_of_mailbox()) return mailbox_access(address, *founder, *decoded, ca);
   (void)parse_address("address", address);
   std::string authority = ca.empty() ? decoded->authority : read_authority(ca);
-  std::vector<std::string> servers = std::move(decoded->more_addresses);
-  servers.insert(servers.begin(), decoded->address);
+  std::vector<std::string> servers = std::move(decoded->servers);
   std::erase(servers, address);
   servers.insert(servers.begin(), address);
-  // A run's own server has one address; the caller's replaces it. Where servers are sites, a member
-  // that is connected to another site could store nothing, so all would wait for it in vain.
-  if (decoded->jwt.empty() || decoded->sites) servers.resize(1);
+  // Where servers are sites, a member that is connected to another site could store nothing, so all
+  // would wait for it in vain.
+  if (decoded->sites) servers.resize(1);
   return {.servers = std::move(servers),
           .authority = std::move(authority),
+          .authority_fingerprint = decoded->authority_fingerprint,
           .run = decoded->run,
           .founder = *founder,
           .newcomer = {decoded->secret, std::move(decoded->jwt)},
@@ -262,7 +276,7 @@ std::string clock_problem(const std::string& authority, const std::string& refus
       early ? "is not yet valid" : "has expired", date_text(now), kRemedy);
 }
 
-std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as) {
+std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) {
   if (access.mailbox) {
     await_mailbox(access);
     // Several machines have the token, and each needs a folder of its own.
@@ -282,7 +296,7 @@ std::unique_ptr<transport::Courier> connect(const Access& access, const Identity
                   access.address(), courier.error().message));
 }
 
-std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as) {
+std::unique_ptr<transport::Courier> try_connect(Access& access, const Identity& as) {
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind == FailureKind::kRefused) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/nats/certificates.h"
 
 namespace thinwire::hosts {
 
@@ -32,12 +34,21 @@ Endpoint parse_endpoint(const std::string& option, const std::string& text);
 // Where others connect: likewise with a port from 1 on and a host that a join token can hold.
 Endpoint parse_address(const std::string& option, const std::string& text);
 
+// HOST:PORT.
+std::string address_text(const Endpoint& endpoint);
+
 // Whether it is certain that no machine has this name: false while names cannot be looked up.
 bool names_nobody(const std::string& host);
 
+bool listens_everywhere(const Endpoint& listen);
+// This machine's addresses that others may be able to reach, IPv4 first; none if there is no
+// network.
+std::vector<std::string> local_addresses();
+
 // The address of a server that listens at `listen` with this actual port: for use on this machine
 // (near), and for use on others (far). If it listens on all addresses, the latter is this machine's
-// name.
+// name, unless the name leads to no address but this machine's own loopback: then it is the first
+// of local_addresses().
 std::string near_address(const Endpoint& listen, int port);
 std::string far_address(const Endpoint& listen, int port);
 
@@ -72,9 +83,12 @@ struct Identity {
 struct Access {
   std::vector<std::string> servers;  // HOST:PORT; with a mailbox, the path of its folder
   std::string authority;             // certificate, PEM; empty: those that the system trusts
-  std::string run;                   // the run's courier name
-  PublicKey founder;                 // the key that this name is derived from
-  Identity newcomer;                 // the token's
+  // Of the authority, whose certificate the server presents: connecting finds it. None: `authority`
+  // is meant.
+  std::optional<transport::Fingerprint> authority_fingerprint;
+  std::string run;    // the run's courier name
+  PublicKey founder;  // the key that this name is derived from
+  Identity newcomer;  // the token's
   bool mailbox = false;
   bool sites = false;  // each of the cluster's servers is a site's; `servers` has only this one's
   // How long to wait for a server or a coordinator that is down, or for a mailbox's run to arrive;
@@ -116,15 +130,15 @@ std::unique_ptr<transport::Courier> open_mailbox(
     bool leaves_nothing = false,
     std::function<void(const std::string& sentence)> notice = events::print_message);
 
-// Connects. With a mailbox, it waits as await_mailbox does, and a newcomer has a name of its own
-// that nobody else has, for that time. Throws Error with the likely cause if the server refuses or
-// this machine's clock is wrong, and Unreachable if no machine has the address's name or nobody
-// answers for access.wait_s; prints a message once it waits. One attempt takes up to twice
-// kTimeoutSeconds for each server.
-std::unique_ptr<transport::Courier> connect(const Access& access, const Identity& as);
+// Connects, and completes `access` with the certificate of the authority. With a mailbox, it waits
+// as await_mailbox does, and a newcomer has a name of its own that nobody else has, for that time.
+// Throws Error with the likely cause if the server refuses or this machine's clock is wrong, and
+// Unreachable if no machine has the address's name or nobody answers for access.wait_s; prints a
+// message once it waits. One attempt takes up to twice kTimeoutSeconds for each server.
+std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as);
 
 // Like connect, but returns null if the server refuses this identity and the clock is not to blame.
-std::unique_ptr<transport::Courier> try_connect(const Access& access, const Identity& as);
+std::unique_ptr<transport::Courier> try_connect(Access& access, const Identity& as);
 
 // Fetches a blob from its holder; `what` it is, for messages. Says so once it waits for a server
 // that is down. Throws Error if that fails or `stop`, which may be null, is set.

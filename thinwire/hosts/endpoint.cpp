@@ -1,9 +1,14 @@
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <unistd.h>
 
 #include <array>
 #include <charconv>
+#include <memory>
 
 #include "thinwire/base/error.h"
 #include "thinwire/hosts/access.h"
@@ -14,13 +19,33 @@ namespace {
 
 constexpr int kMaxPort = 65535;
 
-std::string address(const std::string& host, int port) {
-  const bool bare = host.find(':') != std::string::npos;  // an IPv6 address
-  return bare ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+// Empty for an address that no other machine can use: those of this machine or its link alone.
+std::string usable_text(const sockaddr* address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  if (address == nullptr) return "";
+  if (address->sa_family == AF_INET) {
+    const in_addr& ip = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
+    constexpr uint32_t kLoopback = 127;
+    if (ntohl(ip.s_addr) >> 24 == kLoopback) return "";
+    return ::inet_ntop(AF_INET, &ip, text.data(), text.size());
+  }
+  if (address->sa_family == AF_INET6) {
+    const in6_addr& ip = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr;
+    if (IN6_IS_ADDR_LOOPBACK(&ip) || IN6_IS_ADDR_LINKLOCAL(&ip)) return "";
+    return ::inet_ntop(AF_INET6, &ip, text.data(), text.size());
+  }
+  return "";
 }
 
-bool listens_everywhere(const Endpoint& listen) {
-  return listen.host == "0.0.0.0" || listen.host == "::";
+// Whether this machine finds an address by the name that others could use.
+bool names_usable_address(const std::string& name) {
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, nullptr, &found) != 0) return false;
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owned(found, ::freeaddrinfo);
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    if (!usable_text(one->ai_addr).empty()) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -59,6 +84,12 @@ Endpoint parse_address(const std::string& option, const std::string& text) {
   return endpoint;
 }
 
+std::string address_text(const Endpoint& endpoint) {
+  const bool bare = endpoint.host.find(':') != std::string::npos;  // an IPv6 address
+  return bare ? fmt::format("[{}]:{}", endpoint.host, endpoint.port)
+              : fmt::format("{}:{}", endpoint.host, endpoint.port);
+}
+
 bool names_nobody(const std::string& host) {
   addrinfo* found = nullptr;
   const int status = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
@@ -66,14 +97,35 @@ bool names_nobody(const std::string& host) {
   return status == EAI_NONAME;
 }
 
+bool listens_everywhere(const Endpoint& listen) {
+  return listen.host == "0.0.0.0" || listen.host == "::";
+}
+
+std::vector<std::string> local_addresses() {
+  ifaddrs* found = nullptr;
+  if (::getifaddrs(&found) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owned(found, ::freeifaddrs);
+  std::vector<std::string> v4, v6;
+  for (const ifaddrs* one = found; one != nullptr; one = one->ifa_next) {
+    const std::string text = (one->ifa_flags & IFF_UP) == 0 ? "" : usable_text(one->ifa_addr);
+    if (!text.empty()) (text.find(':') == text.npos ? v4 : v6).push_back(text);
+  }
+  v4.insert(v4.end(), v6.begin(), v6.end());
+  return v4;
+}
+
 std::string near_address(const Endpoint& listen, int port) {
-  return address(listens_everywhere(listen) ? "127.0.0.1" : listen.host, port);
+  return address_text({listens_everywhere(listen) ? "127.0.0.1" : listen.host, port});
 }
 
 std::string far_address(const Endpoint& listen, int port) {
+  if (!listens_everywhere(listen)) return address_text({listen.host, port});
   std::array<char, 256> name{};
-  const bool named = listens_everywhere(listen) && ::gethostname(name.data(), name.size() - 1) == 0;
-  return address(named ? name.data() : listen.host, port);
+  const bool named = ::gethostname(name.data(), name.size() - 1) == 0;
+  if (named && names_usable_address(name.data())) return address_text({name.data(), port});
+  const std::vector<std::string> local = local_addresses();
+  if (!local.empty()) return address_text({local.front(), port});
+  return address_text({named ? name.data() : listen.host, port});
 }
 
 }  // namespace thinwire::hosts

@@ -57,8 +57,9 @@ fs::path OwnServerEntrance::authority_file(const fs::path& server_folder) const 
 
 std::string OwnServerEntrance::token(const std::string& run, const Seed& secret,
                                      int64_t /*expires*/) const {
+  const auto fingerprint = transport::fingerprint_of(transport::certificate_bytes(authority_));
   return transport::encode_join_token(
-      {.address = address_, .run = run, .authority = authority_, .secret = secret});
+      {.run = run, .secret = secret, .authority_fingerprint = fingerprint});
 }
 
 void OwnServerEntrance::store(const fs::path& server_folder) const {
@@ -105,12 +106,11 @@ std::string ClusterEntrance::token(const std::string& run, const Seed& secret,
   const PublicKey key = make_signer(secret)->key();
   const transport::NatsUser newcomer{transport::participant_name(key), key,
                                      transport::NatsRole::kNewcomer, expires};
-  return transport::encode_join_token({.address = servers_.front(),
-                                       .run = run,
-                                       .authority = authority_,
+  return transport::encode_join_token({.run = run,
                                        .secret = secret,
-                                       .more_addresses = {servers_.begin() + 1, servers_.end()},
+                                       .servers = servers_,
                                        .jwt = jwt(run, newcomer),
+                                       .authority = authority_,
                                        .sites = options_.sites});
 }
 
@@ -142,7 +142,7 @@ std::string MailboxEntrance::hint() const {
 
 std::string MailboxEntrance::token(const std::string& run, const Seed& secret,
                                    int64_t /*expires*/) const {
-  return transport::encode_join_token({"", run, "", secret});
+  return transport::encode_join_token({.run = run, .secret = secret});
 }
 
 void MailboxEntrance::store(const fs::path& server_folder) const {

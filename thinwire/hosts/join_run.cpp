@@ -75,7 +75,7 @@ void check_run(const fs::path& folder, const Access& access) {
 class MemberConnection {
  public:
   MemberConnection(const JoinOptions& options, fs::path folder)
-      : options_(options), folder_(std::move(folder)) {
+      : options_(options), access_(options.access), folder_(std::move(folder)) {
     options.access.mailbox ? enter_mailbox() : enter();
     if (!fs::exists(own() / kRunFile)) write_file(own() / kRunFile, options.access.run);
     requests_.emplace(*courier_, options.access.founder, *signer_);
@@ -99,6 +99,7 @@ class MemberConnection {
   std::string enrol(transport::Courier& courier);
 
   const JoinOptions& options_;
+  Access access_;
   const fs::path folder_;
   std::optional<checkpoint::FolderClaim> claim_;
   std::unique_ptr<Signer> signer_;
@@ -108,20 +109,19 @@ class MemberConnection {
 
 // Connects with its own key if the server knows it, else with the token, and enrols the key.
 void MemberConnection::enter() {
-  const Access& access = options_.access;
   const bool returns = fs::exists(own() / kKeyFile);
   std::unique_ptr<transport::Courier> as_newcomer;
-  if (!returns) as_newcomer = connect(access, access.newcomer);  // before anything is written
+  if (!returns) as_newcomer = connect(access_, access_.newcomer);  // before anything is written
   claim_folder();
   Identity self{load_or_make_seed(own() / kKeyFile), {}};
   if (fs::exists(own() / kJwtFile)) self.jwt = read_text_file(own() / kJwtFile);
   signer_ = make_signer(self.seed);
-  if (returns) courier_ = try_connect(access, self);
+  if (returns) courier_ = try_connect(access_, self);
   if (courier_) return;
-  if (!as_newcomer) as_newcomer = connect(access, access.newcomer);
+  if (!as_newcomer) as_newcomer = connect(access_, access_.newcomer);
   self.jwt = enrol(*as_newcomer);
   if (!self.jwt.empty()) write_file(own() / kJwtFile, self.jwt);
-  courier_ = connect(access, self);
+  courier_ = connect(access_, self);
 }
 
 void MemberConnection::claim_folder() {
@@ -131,17 +131,16 @@ void MemberConnection::claim_folder() {
 
 // Nobody knows there whether the key was enrolled before, but this folder.
 void MemberConnection::enter_mailbox() {
-  const Access& access = options_.access;
-  await_mailbox(access);  // before anything is written
+  await_mailbox(access_);  // before anything is written
   claim_folder();
   const Identity self{load_or_make_seed(own() / kKeyFile), {}};
   signer_ = make_signer(self.seed);
-  courier_ = connect(access, self);
+  courier_ = connect(access_, self);
   const fs::path enrolled = own() / kEnrolledFile;
-  if (fs::exists(enrolled) && read_text_file(enrolled) == access.run) return;
+  if (fs::exists(enrolled) && read_text_file(enrolled) == access_.run) return;
   events::print_message("waits for the coordinator to admit this machine");
   (void)enrol(*courier_);
-  write_file(enrolled, access.run);
+  write_file(enrolled, access_.run);
 }
 
 // Has the server of this site keep what this member stores.

@@ -10,6 +10,7 @@
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/served_run.h"
+#include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -69,7 +70,7 @@ report::Table list_keys(const fs::path& run_folder) {
 
 std::string issue_token(const fs::path& run_folder, Role role, double days, bool single_use) {
   check_served(run_folder);
-  const Seed secret = make_seed();
+  const Seed secret = transport::make_token_secret();
   const Seed coordinator = coordinator_seed(run_folder);
   IssuedToken token = make_token(make_signer(secret)->key(), role, days, unix_now());
   token.single_use = single_use;

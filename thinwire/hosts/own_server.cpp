@@ -1,8 +1,11 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/events/progress.h"
@@ -52,6 +55,7 @@ class OwnServer final : public RunServers {
     entrance_.emplace(address_.empty() ? far_address(listen_, server_->port()) : address_,
                       server_->authority());
     events::print_message(server_->description());
+    if (address_.empty() && listens_everywhere(listen_)) print_addresses();
   }
   std::unique_ptr<transport::Courier> connect() override {
     return connect_coordinator({.target = {{near_address(listen_, server_->port())},
@@ -96,6 +100,17 @@ class OwnServer final : public RunServers {
   }
 
  private:
+  void print_addresses() const {
+    std::vector<std::string> addresses = {entrance_->address()};
+    for (const std::string& local : local_addresses()) {
+      std::string address = address_text({local, server_->port()});
+      if (address != addresses.front()) addresses.push_back(std::move(address));
+    }
+    events::print_message(
+        fmt::format("members in the same network reach it at {}; for others, forward the port to "
+                    "this machine and give --address",
+                    fmt::join(addresses, " or ")));
+  }
   // Whether the disk is full.
   bool check_disk() {
     std::error_code unknown;

@@ -42,7 +42,7 @@ transport::Certificate load_or_make_authority(const fs::path& folder) {
 
 // Whoever has joined before has a key of its own, so a relay that comes back is of use to them even
 // if its token has expired since.
-void check_token(const Access& access, bool came_before) {
+void check_token(Access& access, bool came_before) {
   if (!came_before) {
     (void)connect(access, access.newcomer);
   } else if (!try_connect(access, access.newcomer)) {
@@ -52,7 +52,8 @@ void check_token(const Access& access, bool came_before) {
   }
 }
 
-transport::RelaySettings settings_of(const RelayOptions& options, const fs::path& folder,
+transport::RelaySettings settings_of(const RelayOptions& options, const Access& access,
+                                     const fs::path& folder,
                                      const transport::Certificate& authority) {
   const Endpoint listen = parse_endpoint("--listen", options.listen);
   const std::string address = options.address.empty() ? far_address(listen, 0) : options.address;
@@ -62,30 +63,41 @@ transport::RelaySettings settings_of(const RelayOptions& options, const fs::path
   if (listen.port == 0 && fs::exists(folder / kRelayPortFile)) {
     settings.port = std::stoi(read_text_file(folder / kRelayPortFile));
   }
-  const bool cluster = !options.access.newcomer.jwt.empty();
-  for (const std::string& server : options.access.servers) {
+  const bool cluster = !access.newcomer.jwt.empty();
+  for (const std::string& server : access.servers) {
     const Endpoint place = parse_endpoint("address", server);
     settings.servers.push_back(
         {place.host, place.port, cluster ? place.host : transport::kServerName});
   }
-  settings.authorities = options.access.authority;
+  settings.authorities = access.authority;
   settings.own = transport::make_server_certificate(authority, transport::validity_from_now(),
                                                     parse_endpoint("--address", address).host);
-  settings.run = options.access.run;
+  settings.run = access.run;
   settings.cache_bytes = options.cache_bytes;
   return settings;
+}
+
+// With it a machine at this site reaches the run through the relay.
+std::string token_of(const Access& access, const std::string& address,
+                     const transport::Certificate& authority) {
+  transport::JoinToken token{.run = access.run, .secret = access.newcomer.seed};
+  if (access.newcomer.jwt.empty()) {
+    token.authority_fingerprint =
+        transport::fingerprint_of(transport::certificate_bytes(authority.certificate));
+  } else {
+    token.servers = {address};
+    token.jwt = access.newcomer.jwt;
+    token.authority = authority.certificate;
+    token.sites = access.sites;
+  }
+  return transport::encode_join_token(token);
 }
 
 void announce(const RelayOptions& options, const fs::path& folder, int port,
               const transport::Certificate& authority) {
   const Endpoint listen = parse_endpoint("--listen", options.listen);
   const std::string address = options.address.empty() ? far_address(listen, port) : options.address;
-  const std::string token = transport::encode_join_token({.address = address,
-                                                          .run = options.access.run,
-                                                          .authority = authority.certificate,
-                                                          .secret = options.access.newcomer.seed,
-                                                          .jwt = options.access.newcomer.jwt,
-                                                          .sites = options.access.sites});
+  const std::string token = token_of(options.access, address, authority);
   if (!options.ready_file.empty()) {
     const nlohmann::json ready = {{"address", address},
                                   {"token", token},
@@ -146,11 +158,12 @@ transport::RelayCounts relay_run(const RelayOptions& options) {
   if (!options.address.empty()) (void)parse_address("--address", options.address);
   const fs::path folder = folder_of_relay(options);
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kRelay);
-  check_token(options.access, fs::exists(folder / kRelayAuthorityFile));
+  Access access = options.access;
+  check_token(access, fs::exists(folder / kRelayAuthorityFile));
   const checkpoint::FolderClaim claim(folder, checkpoint::FolderOwner::kRelay);
   make_private_folder(folder);
   const transport::Certificate authority = load_or_make_authority(folder);
-  transport::Relay relay(settings_of(options, folder, authority));
+  transport::Relay relay(settings_of(options, access, folder, authority));
   write_file(folder / kRelayPortFile, std::to_string(relay.port()));
   announce(options, folder, relay.port(), authority);
   if (options.on_start) options.on_start();

@@ -11,6 +11,7 @@
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
+#include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
@@ -21,7 +22,11 @@ int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 }  // namespace
 
 Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
-  token_ = load_or_make_seed(run_folder_ / kServerFolder / kTokenFile);
+  const fs::path file = run_folder_ / kServerFolder / kTokenFile;
+  if (!fs::exists(file) || !transport::is_token_secret(load_seed(file))) {
+    store_seed(file, transport::make_token_secret());
+  }
+  token_ = load_seed(file);
   const PublicKey key = make_signer(token_)->key();
   update_key_ring(run_folder_, [&](KeyRing& ring) {
     const auto known = std::ranges::find(ring.tokens, key, &IssuedToken::key);

@@ -263,7 +263,7 @@ class TokenConnection {
   explicit TokenConnection(const Access& access)
       : access_(access),
         signer_(make_signer(access.newcomer.seed)),
-        courier_(connect(access, access.newcomer)),
+        courier_(connect(access_, access.newcomer)),
         requests_(*courier_, access.founder, *signer_) {
     const double wait_s = access.patience().answer_s;
     requests_.be_patient(
@@ -282,7 +282,7 @@ class TokenConnection {
   }
 
  private:
-  const Access& access_;
+  Access access_;
   const std::unique_ptr<Signer> signer_;
   const std::unique_ptr<transport::Courier> courier_;
   RequestClient requests_;  // destroyed first

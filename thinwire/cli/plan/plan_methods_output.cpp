@@ -222,6 +222,26 @@ hosts::StoreNeed store_of(config::Recipe recipe) {
   return hosts::store_need(recipe);
 }
 
+// What all members together send and receive in the run, and how fast that crosses the line of a
+// server through which all of it goes: it receives what they send and sends what they receive.
+struct RunTraffic {
+  double sent_bytes = 0;
+  double received_bytes = 0;
+  double server_down_bit_s = 0;  // mean over the run
+  double server_up_bit_s = 0;
+};
+
+RunTraffic traffic_of(const plan::MethodPlan& plan, const plan::MethodCost& cost) {
+  constexpr double kBitsPerByte = 8;
+  const auto members = static_cast<double>(plan::member_count(plan.members));
+  const double times = members * static_cast<double>(plan.recipe.train.steps);
+  RunTraffic traffic{.sent_bytes = times * cost.sent_bytes,
+                     .received_bytes = times * cost.received_bytes};
+  traffic.server_down_bit_s = kBitsPerByte * traffic.sent_bytes / cost.seconds;
+  traffic.server_up_bit_s = kBitsPerByte * traffic.received_bytes / cost.seconds;
+  return traffic;
+}
+
 void print_recommendation(const plan::MethodPlan& plan) {
   if (!plan.recommended) {
     print_line("No method that can run fits into every member's memory with a loss that is known.");
@@ -234,6 +254,13 @@ void print_recommendation(const plan::MethodPlan& plan) {
   if (!best.hosts) return;
   print_line(
       fmt::format("with it, {} (docs/operations.md)", hosts::describe(store_of(best.recipe))),
+      "  ");
+  const RunTraffic traffic = traffic_of(plan, plan.costs[plan.recommended->index]);
+  print_line(
+      fmt::format("all members together send {} and receive {}; through one server that is "
+                  "{} up and {} down its line, on average",
+                  format_bytes(traffic.sent_bytes), format_bytes(traffic.received_bytes),
+                  format_rate(traffic.server_up_bit_s), format_rate(traffic.server_down_bit_s)),
       "  ");
 }
 
@@ -253,7 +280,13 @@ nlohmann::ordered_json plan_json(const plan::MethodPlan& plan) {
     json["methods"].push_back(cost_json(plan.costs[i]));
     const plan::Candidate& candidate = plan.candidates.all[i];
     if (!candidate.hosts) continue;
-    json["methods"].back()["store_bytes"] = store_of(candidate.recipe).total();
+    nlohmann::ordered_json& method = json["methods"].back();
+    const RunTraffic traffic = traffic_of(plan, plan.costs[i]);
+    method["store_bytes"] = store_of(candidate.recipe).total();
+    method["all_sent_bytes"] = traffic.sent_bytes;
+    method["all_received_bytes"] = traffic.received_bytes;
+    method["server_up_bit_s"] = traffic.server_up_bit_s;
+    method["server_down_bit_s"] = traffic.server_down_bit_s;
   }
   json["left_out"] = nlohmann::ordered_json::array();
   for (const plan::LeftOut& one : plan.candidates.left_out) {

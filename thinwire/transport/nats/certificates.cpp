@@ -9,6 +9,7 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <ctime>
 #include <limits>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/ip_address.h"
+#include "thinwire/base/sha256.h"
 
 namespace thinwire::transport {
 namespace {
@@ -148,7 +150,9 @@ Certificate make_server_certificate(const Certificate& authority, const Validity
   add_extension(certificate, issuer.get(), NID_ext_key_usage, "serverAuth");
   add_extension(certificate, issuer.get(), NID_subject_alt_name, names_of(host));
   add_extension(certificate, issuer.get(), NID_authority_key_identifier, "keyid");
-  return sign(certificate, issuer.get(), issuer_key.get(), key.get());
+  Certificate signed_one = sign(certificate, issuer.get(), issuer_key.get(), key.get());
+  signed_one.certificate += authority.certificate;
+  return signed_one;
 }
 
 Validity validity_of(const std::string& pem) {
@@ -177,6 +181,12 @@ std::optional<std::string> certificate_text(std::span<const uint8_t> der) {
   const Owned<X509> certificate(d2i_X509(nullptr, &at, static_cast<long>(der.size())));
   if (!certificate || at != der.data() + der.size()) return std::nullopt;
   return to_pem(certificate.get());
+}
+
+Fingerprint fingerprint_of(std::span<const uint8_t> der) {
+  Fingerprint first;
+  std::copy_n(sha256(der).bytes.begin(), first.bytes.size(), first.bytes.begin());
+  return first;
 }
 
 }  // namespace thinwire::transport

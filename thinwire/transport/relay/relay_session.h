@@ -37,6 +37,8 @@ class TlsContext {
   // For connections to servers whose certificates one of these authorities has signed, in PEM;
   // empty: those that the system trusts.
   static TlsContext of_client(const std::string& authorities);
+  // For connections that only ask which certificates a server presents.
+  static TlsContext of_unverified_client();
 
   ssl_ctx_st* get() const { return context_.get(); }
 
@@ -72,6 +74,8 @@ class TlsStream {
   void send(std::span<const uint8_t> bytes);
   size_t unsent() const { return out_.size() - sent_; }
   bool handshaken() const { return handshaken_; }
+  // Those that the other side has presented, DER.
+  std::vector<Bytes> peer_certificates() const;
   // What has arrived since the last call.
   Bytes take() { return std::exchange(in_, {}); }
   // Off: nothing more is read, so the sender must wait.

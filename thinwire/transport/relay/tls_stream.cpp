@@ -61,14 +61,22 @@ TlsContext::TlsContext(ssl_ctx_st* context) : context_(context, SSL_CTX_free) {
 
 TlsContext TlsContext::of_server(const Certificate& own) {
   TlsContext made(SSL_CTX_new(TLS_server_method()));
-  const Held<X509> certificate(
-      PEM_read_bio_X509(memory_of(own.certificate).get(), nullptr, nullptr, nullptr));
+  const Held<BIO> text = memory_of(own.certificate);
+  const Held<X509> certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
   const Held<EVP_PKEY> key(
       PEM_read_bio_PrivateKey(memory_of(own.key).get(), nullptr, nullptr, nullptr));
   require_tls(certificate && key && SSL_CTX_use_certificate(made.get(), certificate.get()) == 1 &&
                   SSL_CTX_use_PrivateKey(made.get(), key.get()) == 1,
               "take the relay's certificate");
+  while (const Held<X509> authority{PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr)}) {
+    require_tls(SSL_CTX_add1_chain_cert(made.get(), authority.get()) == 1, "present an authority");
+  }
+  ERR_clear_error();  // reading ends with one
   return made;
+}
+
+TlsContext TlsContext::of_unverified_client() {
+  return TlsContext(SSL_CTX_new(TLS_client_method()));
 }
 
 TlsContext TlsContext::of_client(const std::string& authorities) {
@@ -123,6 +131,19 @@ void TlsStream::connect_tls(const TlsContext& context, const std::string& name) 
                          : SSL_set1_host(tls_, name.c_str()) == 1 &&
                                SSL_set_tlsext_host_name(tls_, name.c_str()) == 1;
   require_tls(named, "check the server's name");
+}
+
+std::vector<Bytes> TlsStream::peer_certificates() const {
+  std::vector<Bytes> all;
+  STACK_OF(X509)* const chain = SSL_get_peer_cert_chain(tls_);
+  for (int i = 0; i < sk_X509_num(chain); ++i) {
+    unsigned char* der = nullptr;
+    const int size = i2d_X509(sk_X509_value(chain, i), &der);
+    if (size <= 0) continue;
+    all.emplace_back(der, der + size);
+    OPENSSL_free(der);
+  }
+  return all;
 }
 
 bool TlsStream::may_read() const { return reading_ && in_.size() < kMostUntaken; }
