@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/optim/orthonormal.h"
+#include "thinwire/optim/subspace.h"
 
 namespace thinwire::optim {
 namespace {

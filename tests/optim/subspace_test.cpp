@@ -13,7 +13,6 @@
 
 #include "jacobi.h"
 #include "tests/optim/random_values.h"
-#include "thinwire/optim/orthonormal.h"
 #include "thinwire/optim/products.h"
 
 namespace thinwire::optim {

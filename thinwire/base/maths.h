@@ -8,6 +8,11 @@
 // a result's bits must raise kNumericsVersion (checkpoint/checkpoint.h).
 #pragma once
 
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <vector>
+
 namespace thinwire::maths {
 
 // cos(pi x) for |x| <= 2^50; exact at multiples of 1/2.
@@ -17,3 +22,15 @@ double cos_pi(double x);
 double log(double x);
 
 }  // namespace thinwire::maths
+
+namespace thinwire {
+
+// The median; of an even number of values the mean of the middle two. At least one value.
+inline double median_of(std::vector<double> values) {
+  assert(!values.empty());
+  std::ranges::sort(values);
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace thinwire

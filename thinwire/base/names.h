@@ -1,6 +1,6 @@
-// Enumerations whose values have names, as recipes, tables and messages spell them. Such an
-// enumeration has the underlying type uint8_t, counts from 0, and comes with a function names_of(E)
-// that lists the names in that order.
+// Names, as recipes, tables and messages spell them: those of an enumeration's values, and patterns
+// over names. Such an enumeration has the underlying type uint8_t, counts from 0, and comes with a
+// function names_of(E) that lists the names in that order.
 #pragma once
 
 #include <concepts>
@@ -32,6 +32,19 @@ constexpr std::optional<E> value_named(std::string_view name) {
     if (names[i] == name) return static_cast<E>(i);
   }
   return std::nullopt;
+}
+
+// Whether the pattern matches the whole name: '*' matches any text, every other character only
+// itself.
+constexpr bool matches_pattern(std::string_view pattern, std::string_view name) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return pattern == name;
+  if (!name.starts_with(pattern.substr(0, star))) return false;
+  const std::string_view rest = pattern.substr(star + 1);
+  for (size_t from = star; from <= name.size(); ++from) {
+    if (matches_pattern(rest, name.substr(from))) return true;
+  }
+  return false;
 }
 
 }  // namespace thinwire

@@ -1,4 +1,4 @@
-#include "thinwire/base/median.h"
+#include "thinwire/base/maths.h"
 #include "thinwire/codec/aggregation.h"
 
 namespace thinwire::codec {

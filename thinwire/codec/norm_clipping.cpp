@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "thinwire/base/median.h"
+#include "thinwire/base/maths.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/codec/aggregation.h"
 

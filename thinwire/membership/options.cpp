@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/median.h"
+#include "thinwire/base/maths.h"
 
 namespace thinwire::membership {
 namespace {

@@ -1,4 +1,4 @@
-#include "thinwire/optim/orthonormal.h"
+#include "thinwire/optim/subspace.h"
 
 #include <algorithm>
 #include <cassert>

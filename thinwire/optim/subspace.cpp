@@ -6,7 +6,6 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/base/scratch.h"
-#include "thinwire/optim/orthonormal.h"
 #include "thinwire/optim/products.h"
 
 namespace thinwire::optim {

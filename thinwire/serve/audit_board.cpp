@@ -6,7 +6,7 @@
 #include <cmath>
 #include <utility>
 
-#include "thinwire/base/median.h"
+#include "thinwire/base/maths.h"
 
 namespace thinwire::serve {
 

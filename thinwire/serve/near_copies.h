@@ -20,7 +20,7 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/base/median.h"
+#include "thinwire/base/maths.h"
 
 namespace thinwire::serve {
 

@@ -1,4 +1,5 @@
-// thinwire bench machine: the limits of training steps on this machine.
+// thinwire bench: what this machine can do; and thinwire bench machine: the limits of training steps
+// on it.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
@@ -69,6 +70,14 @@ void add_bench_machine(CLI::App& bench) {
                "Time for each figure");
   command->add_flag("--json", arguments->json, "Print one line of JSON for each number of threads");
   command->callback([arguments] { run_bench_machine(*arguments); });
+}
+
+void add_bench(CLI::App& app) {
+  auto* command = add_command(app, "bench", "Measures what this machine can do");
+  command->require_subcommand(1);
+  add_bench_codec(*command);
+  add_bench_machine(*command);
+  add_bench_speed(*command);
 }
 
 }  // namespace thinwire::cli

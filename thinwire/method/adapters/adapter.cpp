@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/pattern.h"
+#include "thinwire/base/names.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/architectures/architectures.h"

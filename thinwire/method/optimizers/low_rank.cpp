@@ -8,7 +8,7 @@
 #include <string>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/pattern.h"
+#include "thinwire/base/names.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/architectures/model_spec.h"

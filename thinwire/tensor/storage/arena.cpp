@@ -1,8 +1,11 @@
 #include "thinwire/tensor/storage/arena.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <new>
 #include <numeric>
 
 #include "thinwire/base/block_sizes.h"
@@ -10,8 +13,26 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/tensor/kernels/number_formats.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {
+namespace {
+
+constexpr size_t kLine = 64;
+constexpr size_t kHugePage = 2ull << 20;
+
+}  // namespace
+
+void* allocate_aligned(size_t bytes, Offload* offload) {
+  if (bytes == 0) return nullptr;
+  if (offload != nullptr) return offload->allocate(bytes);
+  const bool huge = bytes >= 4 * kHugePage;
+  const size_t alignment = huge ? kHugePage : kLine;
+  void* const data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+  if (data == nullptr) throw std::bad_alloc();
+  if (huge) madvise(data, bytes, MADV_HUGEPAGE);  // only a hint; results do not depend on it
+  return data;
+}
 
 void TwoSided::mirror_on(const DevicePlace& device, std::span<std::byte> host) {
   if (mirror_ != nullptr) return;

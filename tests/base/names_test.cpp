@@ -1,4 +1,4 @@
-#include "thinwire/base/pattern.h"
+#include "thinwire/base/names.h"
 
 #include <gtest/gtest.h>
 
