@@ -42,6 +42,14 @@ class Files : public testing::Test {
   fs::path folder_;
 };
 
+TEST_F(Files, TheNearestFolderOfAPathExists) {
+  EXPECT_EQ(nearest_existing(folder_ / "a" / "b"), folder_);
+  EXPECT_EQ(nearest_existing(folder_), folder_);
+  EXPECT_EQ(nearest_existing("none/here"), fs::current_path());
+  ASSERT_TRUE(free_disk_bytes(folder_));
+  EXPECT_GT(*free_disk_bytes(folder_ / "a" / "b"), 0u);
+}
+
 TEST_F(Files, WriteAppearsWholeAndAlone) {
   write_file(folder_ / "a/b/c.txt", "text");
   EXPECT_EQ(read_text_file(folder_ / "a/b/c.txt"), "text");

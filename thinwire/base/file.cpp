@@ -109,6 +109,21 @@ bool file_exists(const fs::path& path) {
 
 bool is_file(const fs::path& path) { return file_exists(path) && fs::is_regular_file(path); }
 
+fs::path nearest_existing(const fs::path& path) {
+  std::error_code unknown;
+  fs::path nearest = fs::absolute(path, unknown);
+  while (!fs::exists(nearest, unknown) && nearest.has_relative_path()) {
+    nearest = nearest.parent_path();
+  }
+  return nearest;
+}
+
+std::optional<uint64_t> free_disk_bytes(const fs::path& path) {
+  std::error_code unknown;
+  const fs::space_info space = fs::space(nearest_existing(path), unknown);
+  return unknown ? std::nullopt : std::optional<uint64_t>(space.available);
+}
+
 AtomicFile::AtomicFile(fs::path path)
     : path_(std::move(path)), partial_(path_.string() + ".partial") {
   refuse_special(path_);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ bool file_exists(const fs::path& path);
 
 // Whether there is a file of this name that is no folder; a link to nothing is refused.
 bool is_file(const fs::path& path);
+
+// The path, absolute, or if nothing is there the nearest folder above it that exists.
+fs::path nearest_existing(const fs::path& path);
+
+// What a user may still write to the disk where `path` is or would be; nothing if that is unknown.
+std::optional<uint64_t> free_disk_bytes(const fs::path& path);
 
 // A file being written under a temporary name (path + ".partial"). commit() gives it its final
 // name; destruction without commit removes it. A device or a pipe of that name is refused.

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <system_error>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
 
 namespace thinwire {
@@ -113,9 +113,8 @@ int open_nameless(const fs::path& folder) {
 }
 
 std::string free_space(const fs::path& folder) {
-  struct statvfs status {};
-  if (::statvfs(folder.c_str(), &status) != 0) return "an unknown part";
-  return format_bytes(static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize));
+  const std::optional<uint64_t> bytes = free_disk_bytes(folder);
+  return bytes ? format_bytes(static_cast<double>(*bytes)) : "an unknown part";
 }
 
 }  // namespace

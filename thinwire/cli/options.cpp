@@ -55,8 +55,7 @@ std::string absence(const std::string& name, std::string_view what) {
 std::string why_not_writable(const std::string& name) {
   std::error_code unknown;
   if (fs::is_directory(name, unknown)) return fmt::format("'{}' is a folder, not a file", name);
-  fs::path folder = fs::absolute(name, unknown).parent_path();
-  while (!fs::exists(folder, unknown) && folder.has_relative_path()) folder = folder.parent_path();
+  const fs::path folder = nearest_existing(fs::absolute(name, unknown).parent_path());
   if (!fs::is_directory(folder, unknown)) {
     return fmt::format("'{}' cannot be written: {} is no folder", name, folder.string());
   }

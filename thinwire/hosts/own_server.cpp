@@ -113,9 +113,8 @@ class OwnServer final : public RunServers {
   }
   // Whether the disk is full.
   bool check_disk() {
-    std::error_code unknown;
-    const fs::space_info space = fs::space(folder_, unknown);
-    if (!unknown) disk_full_ = space.available < (disk_full_ ? kRoomBytes : kFullBytes);
+    const std::optional<uint64_t> available = free_disk_bytes(folder_);
+    if (available) disk_full_ = *available < (disk_full_ ? kRoomBytes : kFullBytes);
     return disk_full_;
   }
   std::string full_message() const {

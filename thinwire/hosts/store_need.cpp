@@ -70,10 +70,9 @@ std::string describe(const StoreNeed& need) {
 std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder) {
   const StoreNeed need = store_need(recipe);
   std::string takes = describe(need);
-  std::error_code unknown;
-  const fs::space_info space = fs::space(folder, unknown);
-  if (unknown) return takes;
-  const auto free = static_cast<double>(space.available);
+  const std::optional<uint64_t> available = free_disk_bytes(folder);
+  if (!available) return takes;
+  const auto free = static_cast<double>(*available);
   if (need.total() > free + bytes_below(folder)) {
     throw UsageError(fmt::format(
         "{}, but the disk of {} has only {} free; make room, choose a folder on another disk, or a "

@@ -65,16 +65,13 @@ void require_memory(const config::Recipe& recipe, int64_t workers_here,
 
 // Refuses a run whose disk has no room for a single checkpoint, before anything is trained in vain.
 void require_disk(const config::Recipe& recipe) {
-  fs::path folder = fs::absolute(recipe.run.dir);
-  while (!fs::exists(folder) && folder.has_relative_path()) folder = folder.parent_path();
-  std::error_code unknown;
-  const fs::space_info space = fs::space(folder, unknown);
+  const std::optional<uint64_t> available = free_disk_bytes(recipe.run.dir);
   const double need = method::checkpoint_bytes(recipe);
-  if (unknown || static_cast<double>(space.available) >= need) return;
+  if (!available || static_cast<double>(*available) >= need) return;
   throw UsageError(fmt::format(
       "[run] dir must be on a disk with room for a checkpoint, which takes about {}, got {}, where "
       "{} are free; make room or choose a folder on another disk",
-      format_bytes(need), recipe.run.dir, format_bytes(static_cast<double>(space.available))));
+      format_bytes(need), recipe.run.dir, format_bytes(static_cast<double>(*available))));
 }
 
 void warn_of_names_and_ignored(const config::Recipe& recipe, const events::MessageSink& message) {
