@@ -9,7 +9,6 @@
 
 #include "tests/data/scratch.h"
 #include "thinwire/data/chat/chat_template.h"
-#include "thinwire/data/inspect.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/record_plan.h"
 #include "thinwire/data/records.h"

@@ -6,7 +6,6 @@
 
 #include "tests/data/scratch.h"
 #include "tests/paths.h"
-#include "thinwire/data/inspect.h"
 #include "thinwire/data/set_writer.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"

@@ -5,7 +5,7 @@
 
 #include "tests/data/scratch.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/data/inspect.h"
+#include "thinwire/data/prepare.h"
 
 namespace thinwire::data {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/data/inspect.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>

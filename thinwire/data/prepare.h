@@ -78,4 +78,16 @@ std::vector<std::string> preparation_changes(const config::DataSection& data);
 // The folder of a set's shards in a prepared folder: train/, or validation/<name>/.
 fs::path set_folder(const fs::path& folder, const std::string& name);
 
+// Readable descriptions of what is written, for `thinwire inspect`.
+
+// A shard's header, whether its checksum matches, and its first tokens, also as text if the
+// vocabulary of its prepared folder is found. Throws Error when it is not a readable shard.
+std::string describe_shard(const fs::path& path);
+
+// A prepared folder: inputs, vocabulary and sets.
+std::string describe_prepared(const fs::path& folder);
+
+// A SentencePiece model: its number of pieces, its begin and end tokens, and some example pieces.
+std::string describe_vocabulary(const fs::path& file);
+
 }  // namespace thinwire::data

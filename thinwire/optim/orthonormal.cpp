@@ -1,5 +1,3 @@
-#include "thinwire/optim/subspace.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -11,6 +9,7 @@
 #include "thinwire/base/scratch.h"
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/products.h"
+#include "thinwire/optim/subspace.h"
 
 namespace thinwire::optim {
 namespace {

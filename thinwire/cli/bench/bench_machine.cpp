@@ -1,5 +1,5 @@
-// thinwire bench: what this machine can do; and thinwire bench machine: the limits of training steps
-// on it.
+// thinwire bench: what this machine can do; and thinwire bench machine: the limits of training
+// steps on it.
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>

@@ -17,7 +17,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/config/toml_document.h"
-#include "thinwire/data/inspect.h"
+#include "thinwire/data/prepare.h"
 
 namespace thinwire::cli {
 namespace {
