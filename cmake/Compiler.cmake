@@ -19,6 +19,9 @@ elseif(THINWIRE_SANITIZE)
   set(THINWIRE_COMPUTE_OPTIONS "-O1")
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # Its garbage collector would walk through the precompiled headers again and again: a group of
+  # sources takes 15 % less time without it, and up to 0.7 GB.
+  add_compile_options(--param=ggc-min-heapsize=700000)
   # At -O3 GCC 12 sees overflows in growing vectors that are not there.
   string(APPEND CMAKE_CXX_FLAGS_RELEASE " -Wno-stringop-overflow -Wno-array-bounds -Wno-restrict")
 endif()

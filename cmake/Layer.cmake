@@ -3,8 +3,9 @@
 set(THINWIRE_ROOMS methods optimizers architectures)
 set(THINWIRE_ENDINGS spec plan hf)
 
-# thinwire_layer(<folder> [COMPUTES] [FREQUENT] [ROOM <folder>] [ENDING <word>] [DEPENDS <folder>...]
-#                [LINK <library>...] [LINK_PRIVATE <library>...] [PRECOMPILE <header>...])
+# thinwire_layer(<folder> [COMPUTES] [FREQUENT] [HOT <source>...] [ROOM <folder>] [ENDING <word>]
+#                [DEPENDS <folder>...] [LINK <library>...] [LINK_PRIVATE <library>...]
+#                [PRECOMPILE <header>...])
 #
 # Declares the static library thinwire_<folder> from the .cpp files of thinwire/<folder> and of its
 # subfolders, from those called *_<word>.cpp of all rooms, and from those of its own room that have
@@ -14,12 +15,13 @@ set(THINWIRE_ENDINGS spec plan hf)
 # and *_nocuda.cpp left out; *_mpi.cpp and *_nompi.cpp are chosen by whether MPI is available,
 # *_nats.cpp and *_nonats.cpp by whether libnats is, *_http.cpp and *_nohttp.cpp by whether cpp-httplib is.
 #
-# COMPUTES: optimized more, because its loops run over tensors or texts. FREQUENT: so under the
-# sanitizers too, because nearly every test runs through it. PRECOMPILE: headers compiled once for
+# COMPUTES: optimized more, because its loops run over tensors. HOT: only these sources are, because
+# theirs run over tensors or texts. FREQUENT: all of the layer is under the sanitizers, because
+# nearly every test runs through it. PRECOMPILE: headers compiled once for
 # this layer; those of the first layer are for all that list none.
 function(thinwire_layer folder)
-  cmake_parse_arguments(arg "COMPUTES;FREQUENT" "ROOM;ENDING" "DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE"
-                        ${ARGN})
+  cmake_parse_arguments(arg "COMPUTES;FREQUENT" "ROOM;ENDING"
+                        "HOT;DEPENDS;LINK;LINK_PRIVATE;PRECOMPILE" ${ARGN})
   # Before the check, so that a folder's first source is noticed by the next build.
   file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp"
        "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cpp")
@@ -77,8 +79,19 @@ function(thinwire_layer folder)
   if(THINWIRE_CUDA)
     list(FILTER sources EXCLUDE REGEX "_nocuda\\.cpp$")
   endif()
+  set(hot_sources)
+  foreach(source IN LISTS arg_HOT)
+    list(APPEND hot_sources "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/${source}")
+  endforeach()
+  if(hot_sources)
+    list(REMOVE_ITEM sources ${hot_sources})
+    thinwire_group(hot_sources ${folder}_hot)
+    if(NOT THINWIRE_SANITIZE)
+      set_source_files_properties(${hot_sources} PROPERTIES COMPILE_OPTIONS "${THINWIRE_COMPUTE_OPTIONS}")
+    endif()
+  endif()
   thinwire_group(sources ${folder})
-  list(APPEND sources ${torch_sources})
+  list(APPEND sources ${hot_sources} ${torch_sources})
   if(THINWIRE_CUDA)
     file(GLOB cuda_sources CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cu"
          "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*/*.cu")

@@ -194,7 +194,7 @@ def check_cmake(root):
     declared = {}
     parts = set()
     for folder, rest in LAYER.findall((root / "thinwire/CMakeLists.txt").read_text()):
-        words = re.split(r"\b(?:LINK|LINK_PRIVATE|PRECOMPILE)\b", rest)[0]
+        words = re.split(r"\b(?:HOT|LINK|LINK_PRIVATE|PRECOMPILE)\b", rest)[0]
         for kind, name in PART.findall(words):
             parts.add((folder, kind, name))
         declared[folder] = set(PART.sub("", words).split()) - {"COMPUTES", "FREQUENT", "DEPENDS"}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sources import ROOT
 
-SIZE = 8  # sources; of more, too many collide
+LINES = 1200  # of a group: compiling one takes seconds, so that an edit is soon tried
 TYPE = re.compile(r"^(?:class|struct|union|enum class|enum) (\w+)\b(?!::|;)", re.MULTILINE)
 # Not macros, nor members that are defined outside of their class.
 OTHER = re.compile(r"^(?!using |namespace |class |struct |union |enum |template |[A-Z_]+\()"
@@ -33,14 +33,16 @@ class Group:
 
     def __init__(self):
         self.sources = []
+        self.lines = 0
         self.defined = set()
         self.borrowed = set()
 
     def takes(self, defined, borrowed):
         return not (defined & self.defined or defined & self.borrowed or borrowed & self.defined)
 
-    def add(self, source, defined, borrowed):
+    def add(self, source, lines, defined, borrowed):
         self.sources.append(source)
+        self.lines += lines
         self.defined |= defined
         self.borrowed |= borrowed
 
@@ -73,21 +75,22 @@ def names_in(source, text, root):
     return defined, borrowed
 
 
-def grouped(sources, root, size=SIZE):
-    """Lists of at most `size` sources, each of which can be compiled as one, in a fixed order."""
+def grouped(sources, root, limit=LINES):
+    """Lists of sources, each of which can be compiled as one, in a fixed order. Several sources of a
+    list have at most `limit` lines together."""
     groups, alone = [], []
     for source in sources:
         text = source.read_text(encoding="utf-8", errors="replace")
         if COMPILED_REPEATEDLY in text:
             alone.append([source])
             continue
-        names = names_in(source, text, root)
+        names, lines = names_in(source, text, root), text.count("\n")
         group = next((group for group in groups
-                      if len(group.sources) < size and group.takes(*names)), None)
+                      if group.lines + lines <= limit and group.takes(*names)), None)
         if group is None:
             group = Group()
             groups.append(group)
-        group.add(source, *names)
+        group.add(source, lines, *names)
     return [group.sources for group in groups] + alone
 
 
