@@ -6,6 +6,9 @@
 #
 # Declares thinwire_<name> from the objects of these layers. LINK: what they call in other libraries;
 # libraries of headers alone are not needed, because no public header includes them.
+if(THINWIRE_TORCH)
+  return()  # programs would have to find the LibTorch that this build uses
+endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -36,7 +39,7 @@ thinwire_archive(spec
 thinwire_archive(core DEPENDS spec
                  LAYERS events data transport tensor model eval optim codec sync checkpoint convert
                  LINK PkgConfig::sentencepiece PkgConfig::zstd PkgConfig::icu BZip2::BZip2
-                      ZLIB::ZLIB hwy::hwy OpenSSL::SSL ${mpi} ${nats} ${torch})
+                      ZLIB::ZLIB hwy::hwy OpenSSL::SSL ${mpi} ${nats})
 thinwire_archive(run DEPENDS core
                  LAYERS page report train launch serve member bench hosts face_run
                  LINK ${httplib})

@@ -113,7 +113,7 @@ class Relay(Relays, HostsCase):
         self.assert_refused(refused, 2, "--listen must be HOST:PORT", "got 'nowhere'")
         refused = self.start("relay", self.ready["address"], *token, *folder, "--address", "nowhere:x")
         self.assert_refused(refused, 2, "--address must be HOST:PORT", "got 'nowhere:x'")
-        refused = self.start("relay", self.ready["address"], "--token", "TW1ABC", *folder)
+        refused = self.start("relay", self.ready["address"], "--token", "TW5ABC", *folder)
         self.assert_refused(refused, 2, "this is not a join token")
         refused = self.start("relay", "127.0.0.1:1", *token, *folder, "--wait", "0")
         self.assert_refused(refused, 1, "cannot reach the run at 127.0.0.1:1")
@@ -142,6 +142,18 @@ class Relay(Relays, HostsCase):
                            self.folder / "other")
         self.assert_refused(other, 1, "does not accept the token")
         self.assert_complete(server, **members)
+
+    def test_a_relay_that_finds_another_runs_server_ends(self):
+        self.serve("train.workers=2")
+        relay = self.relay()
+        relay.kill()
+        base, token = self.folder, self.ready["token"]
+        self.folder = self.folder / "other"
+        self.folder.mkdir()
+        self.serve("train.workers=2")
+        self.folder = base
+        other = self.start("relay", self.ready["address"], "--token", token, "--dir", self.folder / "relay")
+        self.assert_refused(other, 1, f"the server at {self.ready['address']} is not of the token's run")
 
     def wait_until_refused(self, token):
         """Returns once the run's server has taken in that the token was revoked, which happens a moment later."""

@@ -166,9 +166,20 @@ TEST_F(OwnModelCase, RefusesWhatItCannotHave) {
   EXPECT_THAT(refused("external.tensors=[\"slope 1y2\"]"), testing::HasSubstr("1y2 is no shape"));
   EXPECT_THAT(refused("external.tensors=[\"slope 2\", \"slope 3\"]"),
               testing::HasSubstr("two of the name slope"));
-  EXPECT_THROW(train_model(recipe("run")), std::runtime_error) << "without the program's model";
-  EXPECT_THROW(train(Recipe("", {"run.dir=" + folder_.string()})), std::runtime_error)
-      << "another model than the recipe's";
+  const auto failure = [](const auto& training) {
+    try {
+      training();
+    } catch (const std::runtime_error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(failure([&] { train_model(recipe("run")); }),
+              testing::HasSubstr("the program which has it"));
+  EXPECT_THAT(failure([&] { train(Recipe("", {"run.dir=" + folder_.string()})); }),
+              testing::HasSubstr("architecture must be \"external\""));
+  model_.worker = nullptr;
+  EXPECT_THAT(failure([&] { train(recipe("run")); }), testing::HasSubstr("OwnModel::worker"));
 }
 
 TEST_F(OwnModelCase, AnExceptionEndsTheRun) {

@@ -56,6 +56,17 @@ TEST(ExpectedLoss, OfClassesIsUnknown) {
   }
 }
 
+TEST(ExpectedLoss, OfAProgramsOwnModelIsUnknown) {
+  for (const char* method : {"allreduce", "distro", "diloco"}) {
+    const ExpectedLoss loss =
+        loss_of(candidate_of(method, {"model.architecture=external",
+                                      "external.tensors=[\"in 32x64\"]", "train.sequence=1"}));
+    EXPECT_FALSE(loss.nats) << method;
+    EXPECT_FALSE(loss.gap) << method;
+    EXPECT_EQ(loss.basis, "no law for a program's own model");
+  }
+}
+
 TEST(ExpectedLoss, OfDistroFallsWithKAndSteps) {
   const double few = *loss_of(candidate_of("distro", {"k=3"})).nats;
   EXPECT_LT(*loss_of(candidate_of("distro", {"k=24"})).nats, few);

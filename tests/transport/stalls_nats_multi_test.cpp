@@ -59,6 +59,11 @@ TEST(StallingServers, WhatIsNoTlsEndsAConnectionAtOnce) {
     const StallingServer server(stall);
     const Stopwatch watch;
     EXPECT_EQ(failure_to_connect(server.target(10 * kNatsPatience)).kind, FailureKind::kRefused);
+    const std::string place = server.target(kTimeout).servers.front();
+    const int port = std::stoi(place.substr(place.rfind(':') + 1));
+    const auto found = presented_authority("127.0.0.1", port, {}, 10 * kNatsPatience);
+    ASSERT_FALSE(found);
+    EXPECT_EQ(found.error().kind, FailureKind::kRefused);
     EXPECT_LT(watch.seconds(), kNatsPatience);
   }
 }

@@ -114,7 +114,6 @@ TEST(Threats, AServerOfAnotherAuthorityIsNotBelieved) {
   EXPECT_EQ(refusal_of(options), FailureKind::kRefused);
 }
 
-// Its certificate ran out yesterday.
 TEST(Threats, OfTheCertificatesThatAServerPresentsOnlyTheTokensIsTaken) {
   NatsRun run;
   const std::string authority = run.server().authority();
@@ -134,6 +133,7 @@ TEST(Threats, OfTheCertificatesThatAServerPresentsOnlyTheTokensIsTaken) {
   EXPECT_EQ(nobody.error().kind, FailureKind::kLostPeer);
 }
 
+// Its certificate ran out yesterday.
 TEST(Threats, AnExpiredCertificateIsNotBelieved) {
   const TestFolder folder;
   const auto now = static_cast<int64_t>(unix_seconds());

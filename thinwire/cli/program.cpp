@@ -61,7 +61,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  thinwire train mine.toml train.steps=2000        train on your own text, with one field "
     "changed\n"
-    "  thinwire join example.org:4333 --token TW1...    take part in somebody else's run\n"
+    "  thinwire join example.org:4333 --token TW5...    take part in somebody else's run\n"
     "  thinwire generate runs/mine --prompt 'Once'      continue a text with what was trained\n"
     "\n"
     "`thinwire COMMAND --help` has the options of a command, `thinwire recipe --explain` the "

@@ -59,6 +59,9 @@ train::OwnModel inner_model(const OwnModel& model) {
 }  // namespace
 
 TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options) {
+  if (options.own_model != nullptr && !options.own_model->worker) {
+    throw UsageError("OwnModel::worker must be set");
+  }
   Callbacks callbacks(options);
   launch::TrainOptions run;
   run.restart = options.restart;

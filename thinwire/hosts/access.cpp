@@ -288,6 +288,10 @@ std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) 
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind != FailureKind::kRefused) throw_unreachable(access, courier.error());
+  if (access.authority_fingerprint && access.authority.empty()) {
+    throw Error(fmt::format("{}: {}; check the address, and that the token is of the run there",
+                            access.address(), courier.error().message));
+  }
   check_clock(access, courier.error());
   throw Error(
       fmt::format("{} does not accept the token, which may have expired, been used or been "

@@ -25,8 +25,9 @@ std::string usable_text(const sockaddr* address) {
   if (address == nullptr) return "";
   if (address->sa_family == AF_INET) {
     const in_addr& ip = reinterpret_cast<const sockaddr_in*>(address)->sin_addr;
-    constexpr uint32_t kLoopback = 127;
-    if (ntohl(ip.s_addr) >> 24 == kLoopback) return "";
+    const uint32_t bits = ntohl(ip.s_addr);
+    const bool loopback = bits >> 24 == 127, link_local = bits >> 16 == 0xa9fe;  // 169.254
+    if (loopback || link_local) return "";
     return ::inet_ntop(AF_INET, &ip, text.data(), text.size());
   }
   if (address->sa_family == AF_INET6) {

@@ -23,9 +23,7 @@ int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
 Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
   const fs::path file = run_folder_ / kServerFolder / kTokenFile;
-  if (!fs::exists(file) || !transport::is_token_secret(load_seed(file))) {
-    store_seed(file, transport::make_token_secret());
-  }
+  if (!fs::exists(file)) store_seed(file, transport::make_token_secret());
   token_ = load_seed(file);
   const PublicKey key = make_signer(token_)->key();
   update_key_ring(run_folder_, [&](KeyRing& ring) {

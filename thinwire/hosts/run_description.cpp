@@ -117,10 +117,11 @@ Result<RunDescription> read_description(const Json& json) {
   if (json.at("format") != kFormat) throw Malformed{"it has a different format"};
   const int protocol = json.at("protocol");
   if (protocol != kProtocolVersion) {
-    return fail(FailureKind::kRefused,
-                fmt::format("the run uses protocol version {}, this program version {}: use the "
-                            "program that serves the run",
-                            protocol, kProtocolVersion));
+    return fail(
+        FailureKind::kRefused,
+        fmt::format("the run was founded with protocol version {}, this program has version "
+                    "{}: use the version of thinwire that founded it",
+                    protocol, kProtocolVersion));
   }
   RunDescription description;
   description.numerics = json.at("numerics");

@@ -68,6 +68,10 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
     loss.gap.reset();
     loss.basis = fmt::format("no law for {}; those known are of text",
                              records == "labels" ? "classes" : records);
+  } else if (candidate.recipe.model.architecture == "external") {
+    loss.nats.reset();
+    loss.gap.reset();
+    loss.basis = "no law for a program's own model";
   } else if (!candidate.recipe.train.init.empty()) {
     loss.nats.reset();
     loss.gap.reset();

@@ -2,12 +2,16 @@
 // strategy that exchanges, the rounds, and the state that checkpoints hold. It is driven from
 // outside:
 //
-//   replica.start();                      once a model has been made for its weights
-//   Round round = replica.next_round();   which rows are this worker's, and the learning rate
-//   replica.begin(round);                 the weights may change, as by a look-ahead
-//   replica.gradients(...)                those of its rows, computed by a model, or else set by
-//   the replica.gradients_ready(round)        caller replica.apply(round); exchanges, commits,
-//   updates the weights
+//   replica.start();                       once a model has been made for its weights
+//
+//   Round round = replica.next_round();    its rows, and the learning rate
+//
+//   replica.begin(round);                  the weights may change, as by a look-ahead
+//
+//   replica.gradients(...);                those of its rows, computed by a model; or the caller
+//                                          sets them and calls replica.gradients_ready(round)
+//
+//   replica.apply(round);                  exchanges, commits, updates the weights
 //
 // Used by one thread.
 #pragma once

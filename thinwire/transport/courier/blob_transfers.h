@@ -48,7 +48,7 @@ class BlobTransfers {
            Courier::Done done);
   // As Courier::get_part. What is being fetched already is fetched once, from the holders of both
   // calls.
-  void get(double now, const Sha256& blob, const BlobId& part, std::vector<std::string> holders,
+  void get(double now, const Sha256& blob, const BlobId& id, std::vector<std::string> holders,
            Priority priority, Courier::Got got);
 
   // The chunk that a ticket is to store; null once it is answered.

@@ -57,7 +57,7 @@ Fingerprint fingerprint_of(std::span<const uint8_t> der);
 // The certificate, in PEM, with this fingerprint among those that a NATS server presents. Nothing
 // else of the server is checked: whoever has the certificate can check the rest. Waits up to
 // `timeout_s` for each of the host's addresses. kLostPeer: nobody answers; kRefused: another server
-// is there.
+// is there. Calls ignore_closed_pipes().
 Result<std::string> presented_authority(const std::string& host, int port,
                                         const Fingerprint& fingerprint, double timeout_s);
 

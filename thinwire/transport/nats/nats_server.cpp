@@ -204,11 +204,6 @@ void NatsServer::make_certificates() {
     write_file(folder / kServerKeyFile, server.key);  // last: then all are there
   }
   authority_ = read_text_file(folder / kAuthorityFile);
-  // The server presents its authority's certificate, too: tokens hold a fingerprint of it.
-  const std::string presented = read_text_file(folder / kServerCertificateFile);
-  if (!presented.ends_with(authority_)) {
-    write_file(folder / kServerCertificateFile, presented + authority_);
-  }
 }
 
 void NatsServer::write_configuration() {

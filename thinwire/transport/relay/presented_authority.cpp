@@ -9,6 +9,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/interrupt.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/relay/relay_session.h"
 
@@ -66,6 +67,11 @@ Result<std::vector<Bytes>> presented_by(const ServerAddress& server, double time
     greeting.insert(greeting.end(), more.begin(), more.end());
     const std::optional<bool> greeted = is_greeted(greeting);
     if (!greeted) return fail(FailureKind::kRefused, "what answers there is not a NATS server");
+    if (shakes && !lives) {
+      const std::string& why = stream.failure();
+      return fail(FailureKind::kRefused,
+                  fmt::format("it does not speak TLS ({})", why.empty() ? "it hung up" : why));
+    }
     if (*greeted && !shakes) {
       stream.connect_tls(TlsContext::of_unverified_client(), kServerName);
       shakes = true;
@@ -81,6 +87,7 @@ Result<std::vector<Bytes>> presented_by(const ServerAddress& server, double time
 
 Result<std::string> presented_authority(const std::string& host, int port,
                                         const Fingerprint& fingerprint, double timeout_s) {
+  ignore_closed_pipes();
   Result<std::string> result = no_answer();
   ServerAddresses addresses({{host, port, kServerName}});
   for (const ServerAddress& server : addresses.known()) {
