@@ -69,8 +69,8 @@ class OwnServer final : public RunServers {
   std::unique_ptr<ConnectionLimit> limit_connections(transport::Courier& courier) override {
     return std::make_unique<ConnectionLimit>(courier);
   }
-  void set_users(std::vector<transport::NatsUser> users) override {
-    server_->set_users(with_coordinator(std::move(users)));
+  void set_users(const std::vector<transport::NatsUser>& users) override {
+    server_->set_users(with_coordinator(users));
   }
 
   // Couriers reconnect by themselves once it is back.
@@ -161,6 +161,6 @@ std::unique_ptr<ConnectionLimit> RunServers::limit_connections(transport::Courie
   return nullptr;
 }
 
-void RunServers::set_users(std::vector<transport::NatsUser> /*users*/) {}
+void RunServers::set_users(const std::vector<transport::NatsUser>& /*users*/) {}
 
 }  // namespace thinwire::hosts

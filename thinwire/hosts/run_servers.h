@@ -54,7 +54,7 @@ class RunServers {
   // Who may connect from now on, besides the coordinator. A server of the run's own closes the
   // connections of everybody else. Does nothing on a cluster, where JWTs decide, and with a
   // mailbox.
-  virtual void set_users(std::vector<transport::NatsUser> users);
+  virtual void set_users(const std::vector<transport::NatsUser>& users);
   // Restarts a server of the run's own if it has ended, and keeps it stopped while its disk is
   // full. To be called several times a second. Returns a message for the user; empty: none.
   virtual std::string maintain() { return ""; }
