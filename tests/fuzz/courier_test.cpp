@@ -23,14 +23,20 @@ std::vector<Bytes> valid_inputs() {
   const std::string authority = make_authority({0, 4'000'000'000}).certificate;
   const std::string names(96, 'n');
   const Bytes sealed = seal(as_bytes("content"));
-  return {text(0, encode_join_token({"host:1", "run", authority, seed})),
+  const std::string run = encode_public_key(NKeyKind::kUser, signer->key());
+  return {text(0, encode_join_token({.run = run, .secret = seed, .authority_fingerprint = {{}}})),
           text(1, encode_public_key(NKeyKind::kUser, signer->key())),
           text(1, encode_seed(NKeyKind::kUser, seed)),
           text(2, R"({"stream":"r-blobs","seq":1})"),
           text(2, R"({"error":{"code":400,"err_code":10071,"description":"wrong"}})"),
           text(3, std::string("\0\0\x08\0", 4) + names),
           text(3, std::string(4, '\0')),
-          text(0, encode_join_token({"", "run", "", seed})),
+          text(0, encode_join_token({.run = run, .secret = seed})),
+          text(0, encode_join_token({.run = run,
+                                     .secret = seed,
+                                     .servers = {"host:1", "host:2"},
+                                     .jwt = "a.b.c",
+                                     .authority = authority})),
           text(4, print_numbered({17, "topic"})),
           text(4, record_name(3)),
           text(4, {reinterpret_cast<const char*>(sealed.data()), sealed.size()}),
