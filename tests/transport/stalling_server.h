@@ -32,6 +32,7 @@ class StallingServer {
   StallingServer(const StallingServer&) = delete;
   StallingServer& operator=(const StallingServer&) = delete;
 
+  int port() const { return port_; }
   // For a client that believes its certificate.
   NatsTarget target(double timeout_s) const;
   // Returns once a client waits for it.

@@ -41,10 +41,8 @@ TEST(StallingServers, AreNotWaitedForToPresentACertificate) {
        {Stall::kAtOnce, Stall::kInFirstMessage, Stall::kAtHandshake, Stall::kInHandshake}) {
     SCOPED_TRACE(static_cast<int>(stall));
     const StallingServer server(stall);
-    const std::string place = server.target(kTimeout).servers.front();
-    const int port = std::stoi(place.substr(place.rfind(':') + 1));
     const Stopwatch watch;
-    const Result<std::string> found = presented_authority("127.0.0.1", port, {}, kTimeout);
+    const Result<std::string> found = presented_authority("127.0.0.1", server.port(), {}, kTimeout);
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().kind, FailureKind::kLostPeer);
     EXPECT_THAT(found.error().message, testing::HasSubstr("did not answer for 1 s"));
@@ -59,9 +57,7 @@ TEST(StallingServers, WhatIsNoTlsEndsAConnectionAtOnce) {
     const StallingServer server(stall);
     const Stopwatch watch;
     EXPECT_EQ(failure_to_connect(server.target(10 * kNatsPatience)).kind, FailureKind::kRefused);
-    const std::string place = server.target(kTimeout).servers.front();
-    const int port = std::stoi(place.substr(place.rfind(':') + 1));
-    const auto found = presented_authority("127.0.0.1", port, {}, 10 * kNatsPatience);
+    const auto found = presented_authority("127.0.0.1", server.port(), {}, 10 * kNatsPatience);
     ASSERT_FALSE(found);
     EXPECT_EQ(found.error().kind, FailureKind::kRefused);
     EXPECT_LT(watch.seconds(), kNatsPatience);

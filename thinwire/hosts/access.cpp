@@ -135,7 +135,13 @@ std::string date_text(double seconds) {
   return fmt::format("{:%Y-%m-%d %H:%M} UTC", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-void check_clock(const Access& access, const Failure& failure) {
+// Throws if it is not the identity that was refused: another server answered, or the clock is
+// wrong.
+void check_refusal(const Access& access, const Failure& failure) {
+  if (access.authority_fingerprint && access.authority.empty()) {
+    throw Error(fmt::format("the server at {} is not of the token's run ({}); check the address",
+                            access.address(), failure.message));
+  }
   const std::string problem = clock_problem(access.authority, failure.message, unix_seconds());
   if (!problem.empty()) {
     throw Error(fmt::format("cannot trust the server at {}: {}", access.address(), problem));
@@ -288,11 +294,7 @@ std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) 
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind != FailureKind::kRefused) throw_unreachable(access, courier.error());
-  if (access.authority_fingerprint && access.authority.empty()) {
-    throw Error(fmt::format("{}: {}; check the address, and that the token is of the run there",
-                            access.address(), courier.error().message));
-  }
-  check_clock(access, courier.error());
+  check_refusal(access, courier.error());
   throw Error(
       fmt::format("{} does not accept the token, which may have expired, been used or been "
                   "revoked, or be another run's: {}; ask the run's owner for its address and a "
@@ -304,7 +306,7 @@ std::unique_ptr<transport::Courier> try_connect(Access& access, const Identity& 
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
   if (courier.error().kind == FailureKind::kRefused) {
-    check_clock(access, courier.error());
+    check_refusal(access, courier.error());
     return nullptr;
   }
   throw_unreachable(access, courier.error());

@@ -137,7 +137,8 @@ std::unique_ptr<transport::Courier> open_mailbox(
 // message once it waits. One attempt takes up to twice kTimeoutSeconds for each server.
 std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as);
 
-// Like connect, but returns null if the server refuses this identity and the clock is not to blame.
+// Like connect, but returns null if a server of the run refuses this identity and the clock is not
+// to blame.
 std::unique_ptr<transport::Courier> try_connect(Access& access, const Identity& as);
 
 // Fetches a blob from its holder; `what` it is, for messages. Says so once it waits for a server

@@ -46,10 +46,6 @@ void check_token(Access& access, bool came_before) {
   if (!came_before) {
     (void)connect(access, access.newcomer);
   } else if (!try_connect(access, access.newcomer)) {
-    if (access.authority_fingerprint && access.authority.empty()) {
-      throw Error(fmt::format("the server at {} is not of the token's run; check the address",
-                              access.address()));
-    }
     events::print_message(fmt::format(
         "{} no longer accepts the token: those who have joined before go on, nobody else can join",
         access.address()));
