@@ -14,7 +14,8 @@ they link to at run time, their size, that they start on the oldest processor th
 Debian 13 also with a read-only /usr, without /dev/shm, with 64 open files at most and a locale that
 is not there. The Debian package is installed and removed in Debian 12, the image of the Containerfile
 is made there without an engine, and the wheel is installed in a virtual environment of this machine,
-where it has Python. Packages for aarch64, if there are any, train under an emulator beside these.
+where it has Python. Packages for aarch64, if there are any, are installed in a Debian 12 with an
+emulator, where they train beside these.
 EOT
 }
 
@@ -154,25 +155,37 @@ try_wheel() {
   say "the wheel is installed by pip"
 }
 
-# Its program, under an emulator, is a member beside one of x86-64: all end with the same weights.
+# The Debian package for aarch64 is installed, and its program, under an emulator, is a member beside one
+# of x86-64: all end with the same weights. The wheel's program says its version there.
 try_arm64() {
-  local package=$1 own=$2 folder="$cache/try-arm64" root
-  root=$(echo "$cache"/roots/build-arm64-*)
-  [[ -d $root ]] || { say "no emulator here: the packages for aarch64 are not tried" && return; }
+  local package=$1 own=$2 folder="$cache/try-arm64" root="$cache/try-deb-arm64" wheel="$cache/try-wheel-arm64"
   check_libraries "$package/bin/thinwire"
   check_libraries "$package/bin/nats-server"
-  rm -rf "$folder"
-  mkdir -p "$folder"
+  rm -rf "$folder" "$wheel"
+  rm -rf --one-file-system "$root"
+  mkdir -p "$folder" "$wheel"
   chown 12345:12345 "$folder"
-  in_root "$root" "$own:/package:ro" "$package:/arm64:ro" "$PWD/tools/package:/tools:ro" "$folder:/trial" -- bash -euc '
+  cp -a --reflink=auto "$(build_root arm64-user bookworm arm64 tools/package/make_arm64_user.sh)" "$root"
+  if python3 -m venv "$cache/try-wheel" 2>/dev/null; then
+    "$cache/try-wheel/bin/pip" install --quiet --disable-pip-version-check --no-index --only-binary :all: \
+      --platform manylinux_2_31_aarch64 --target "$wheel" "$packages"/thinwire-*_aarch64.whl
+  fi
+  in_root "$root" "$own:/package:ro" "$packages:/packages:ro" "$wheel:/wheel:ro" "$PWD/tools/package:/tools:ro" \
+    "$folder:/trial" -- bash -euc '
     cd /trial
-    SECOND="qemu-aarch64 -L /opt/sysroot /arm64/bin/thinwire"
+    dpkg --install /packages/thinwire_*_arm64.deb
+    SECOND="qemu-aarch64 /usr/bin/thinwire"
     $SECOND --version
-    qemu-aarch64 /arm64/bin/nats-server --version
-    exec env SECOND="$SECOND" setpriv --reuid 12345 --regid 12345 --clear-groups sh /tools/try.sh /package' \
-    >"$folder.log" 2>&1 || { tail -30 "$folder.log" && die "the package for aarch64 fails; see $folder.log"; }
-  tail -1 "$folder.log"
-  say "trains on an emulated aarch64 beside a member on x86-64"
+    qemu-aarch64 /usr/lib/thinwire/nats-server --version
+    [[ ! -e /wheel/bin ]] || qemu-aarch64 /wheel/bin/thinwire --version
+    env SECOND="$SECOND" setpriv --reuid 12345 --regid 12345 --clear-groups sh /tools/try.sh /package >served.log 2>&1 ||
+      { cat served.log && exit 1; }
+    dpkg --purge thinwire:arm64' >"$folder.log" 2>&1 ||
+    { tail -30 "$folder.log" && die "the packages for aarch64 fail; see $folder.log"; }
+  tail -1 "$folder/served.log"
+  rm -rf --one-file-system "$root"
+  [[ -e $wheel/bin ]] || say "no Python here: the wheel for aarch64 is not tried"
+  say "the Debian package for aarch64 is installed, and trains on an emulated one beside a member on x86-64"
 }
 
 main() {
