@@ -82,6 +82,58 @@ TEST_P(Products, CanTakeEveryThirdColumnAndEverySecondRow) {
   EXPECT_THAT(got, ElementsAreArray(expected));
 }
 
+TEST_P(Products, CanTakeTheTransposeOfTheRightMatrix) {
+  const auto [rows, inner, columns] = GetParam();
+  const std::vector<float> left = random_matrix(rows * inner, 1);
+  const std::vector<float> right = random_matrix(inner * columns, 2);
+  std::vector<float> turned(right.size()), expected(size_t(rows * columns)), got(expected.size());
+  ThreadPool threads(2);
+  transpose(right.data(), inner, columns, turned.data(), threads);
+  Product product = {left.data(), right.data(), nullptr, expected.data(), inner, columns};
+  multiply_plain(product, rows);
+  product.right = turned.data();
+  product.out = got.data();
+  product.transposed = true;
+  multiply(product, rows, threads);
+  EXPECT_THAT(got, ElementsAreArray(expected));
+  multiply_plain(product, rows);
+  EXPECT_THAT(got, ElementsAreArray(expected));
+}
+
+// X X^T, and S S + S for S = X X^T, by one triangle of each.
+TEST_P(Products, SymmetricOnesHaveTheBitsOfThreePlainLoops) {
+  const auto [size, inner, unused] = GetParam();
+  const std::vector<float> x = random_matrix(size * inner, 7);
+  std::vector<float> gram(size_t(size * size)), square(gram.size());
+  Product own = {.left = x.data(),
+                 .right = x.data(),
+                 .out = gram.data(),
+                 .inner = inner,
+                 .columns = size,
+                 .transposed = true,
+                 .symmetric = true};
+  multiply_plain(own, size);
+  Product squared = {.left = gram.data(),
+                     .right = gram.data(),
+                     .added = gram.data(),
+                     .out = square.data(),
+                     .inner = size,
+                     .columns = size,
+                     .alpha = 2.5f,
+                     .beta = -3,
+                     .symmetric = true};
+  multiply_plain(squared, size);
+  for (const int count : {1, 2, 3}) {
+    ThreadPool threads(count);
+    std::vector<float> got(gram.size());
+    own.out = squared.out = got.data();
+    multiply(own, size, threads);
+    ASSERT_THAT(got, ElementsAreArray(gram)) << count << " threads";
+    multiply(squared, size, threads);
+    ASSERT_THAT(got, ElementsAreArray(square)) << count << " threads";
+  }
+}
+
 TEST_P(Products, AreTransposedElementByElement) {
   const auto [rows, inner, columns] = GetParam();
   const std::vector<float> matrix = random_matrix(rows * columns, 4);

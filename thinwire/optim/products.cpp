@@ -34,6 +34,13 @@ int64_t right_stride(const Product& p) { return p.right_step * p.columns; }
 // Copies `width` of the right matrix's columns from `column` on to `panel`, row by row, each padded
 // with zeros to kColumns.
 void pack(const Product& p, int64_t column, int64_t width, float* panel) {
+  if (p.transposed) {
+    for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
+      for (int64_t i = 0; i < width; ++i) panel[i] = p.right[(column + i) * p.inner + k];
+      std::fill(panel + width, panel + kColumns, 0.0f);
+    }
+    return;
+  }
   for (int64_t k = 0; k < p.inner; ++k, panel += kColumns) {
     std::memcpy(panel, p.right + k * right_stride(p) + column,
                 static_cast<size_t>(width) * sizeof(float));
@@ -123,9 +130,31 @@ void multiply_part(const Product& p, int64_t row_begin, int64_t row_end, int64_t
   }
 }
 
+// A panel of a symmetric product from its first row that the other triangle does not give, and that
+// part of the other triangle which it gives.
+void multiply_symmetric_panel(const Product& p, int64_t column) {
+  const int64_t end = std::min(column + kColumns, p.columns);
+  multiply_part(p, column, p.columns, column, end);
+  for (int64_t row = end; row < p.columns; ++row) {
+    for (int64_t i = column; i < end; ++i) p.out[i * p.columns + row] = p.out[row * p.columns + i];
+  }
+}
+
 }  // namespace
 
 void multiply(const Product& product, int64_t rows, ThreadPool& threads) {
+  if (product.symmetric) {
+    // A long panel and a short one at a time.
+    const int64_t panels = (product.columns + kColumns - 1) / kColumns;
+    threads.for_ranges((panels + 1) / 2, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        multiply_symmetric_panel(product, i * kColumns);
+        const int64_t other = panels - 1 - i;
+        if (other != i) multiply_symmetric_panel(product, other * kColumns);
+      }
+    });
+    return;
+  }
   // Threads that share no columns pack nothing twice.
   if (product.columns >= 2 * kColumns * threads.size()) {
     threads.for_ranges(product.columns, kColumns, [&](int64_t begin, int64_t end, int) {
@@ -143,8 +172,9 @@ void multiply_plain(const Product& p, int64_t rows) {
     for (int64_t column = 0; column < p.columns; ++column) {
       float sum = 0;
       for (int64_t k = 0; k < p.inner; ++k) {
-        sum +=
-            p.left[row * left_stride(p) + k * p.left_step] * p.right[k * right_stride(p) + column];
+        const float right =
+            p.transposed ? p.right[column * p.inner + k] : p.right[k * right_stride(p) + column];
+        sum += p.left[row * left_stride(p) + k * p.left_step] * right;
       }
       const int64_t at = row * p.columns + column;
       p.out[at] = p.added == nullptr ? p.alpha * sum : p.alpha * sum + p.beta * p.added[at];

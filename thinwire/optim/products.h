@@ -25,6 +25,11 @@ struct Product {
   int64_t left_step = 1;
   int64_t right_step = 1;
   int64_t left_columns = 0;  // of the matrix from which L is taken; 0: inner
+  // R is given as its transpose, [columns, inner], whole.
+  bool transposed = false;
+  // C and D equal their transposes bit by bit, as X X^T does, and S S where S does: one triangle of
+  // C is computed and copied to the other, which halves the work.
+  bool symmetric = false;
 };
 
 void multiply(const Product& product, int64_t rows, ThreadPool& threads);

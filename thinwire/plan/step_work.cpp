@@ -28,7 +28,7 @@ double orthogonalised(const TensorSpec& tensor) {
   const auto columns = static_cast<double>(tensor.shape.back());
   const double rows = static_cast<double>(tensor.count()) / columns;
   const double smaller = std::min(rows, columns), larger = std::max(rows, columns);
-  return kNewtonSchulzSteps * (4 * smaller * smaller * larger + 2 * std::pow(smaller, 3));
+  return kNewtonSchulzSteps * (3 * smaller * smaller * larger + std::pow(smaller, 3));
 }
 
 }  // namespace

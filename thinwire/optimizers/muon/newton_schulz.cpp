@@ -19,7 +19,7 @@ void NewtonSchulz::orthogonalise(std::span<float> matrix, int64_t rows, int64_t 
                                  ThreadPool& threads) {
   const int64_t small = std::min(rows, columns);
   const int64_t large = std::max(rows, columns);
-  for (std::vector<float>* buffer : {&x_, &next_, &transposed_}) {
+  for (std::vector<float>* buffer : {&x_, &next_}) {
     buffer->resize(std::max(buffer->size(), matrix.size()));
   }
   for (std::vector<float>* buffer : {&a_, &polynomial_}) {
@@ -33,11 +33,23 @@ void NewtonSchulz::orthogonalise(std::span<float> matrix, int64_t rows, int64_t 
   }
   scale(x_.data(), small * large, static_cast<float>(1 / std::max(norm, 1e-7)));
   for (int step = 0; step < kNewtonSchulzSteps; ++step) {
-    transpose(x_.data(), small, large, transposed_.data(), threads);
-    multiply({x_.data(), transposed_.data(), nullptr, a_.data(), large, small, 1, 0}, small,
-             threads);
-    multiply({a_.data(), a_.data(), a_.data(), polynomial_.data(), small, small, kNewtonSchulzC,
-              kNewtonSchulzB},
+    multiply({.left = x_.data(),
+              .right = x_.data(),
+              .out = a_.data(),
+              .inner = large,
+              .columns = small,
+              .transposed = true,
+              .symmetric = true},
+             small, threads);
+    multiply({.left = a_.data(),
+              .right = a_.data(),
+              .added = a_.data(),
+              .out = polynomial_.data(),
+              .inner = small,
+              .columns = small,
+              .alpha = kNewtonSchulzC,
+              .beta = kNewtonSchulzB,
+              .symmetric = true},
              small, threads);
     multiply(
         {polynomial_.data(), x_.data(), x_.data(), next_.data(), small, large, 1, kNewtonSchulzA},

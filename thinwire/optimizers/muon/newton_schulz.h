@@ -26,8 +26,8 @@ class NewtonSchulz {
   void orthogonalise(std::span<float> matrix, int64_t rows, int64_t columns, ThreadPool& threads);
 
  private:
-  // Sized for the largest matrix so far: X and its next value, X^T, A, b A + c A A.
-  std::vector<float> x_, next_, transposed_, a_, polynomial_;
+  // Sized for the largest matrix so far: X and its next value, A, b A + c A A.
+  std::vector<float> x_, next_, a_, polynomial_;
 };
 
 }  // namespace thinwire::optim
