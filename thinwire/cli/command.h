@@ -26,6 +26,7 @@ void add_eval(CLI::App& app);
 void add_export(CLI::App& app);
 void add_generate(CLI::App& app);
 void add_import(CLI::App& app);
+void add_init(CLI::App& app);
 void add_inspect(CLI::App& app);
 void add_join(CLI::App& app);
 void add_keys(CLI::App& app);

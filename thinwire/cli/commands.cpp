@@ -33,7 +33,7 @@ void add_commands(CLI::App& app) {
             {add_serve, add_join, add_status, add_relay, add_keys, add_doctor});
   add_group(app, "Use a model",
             {add_generate, add_chat, add_eval, add_export, add_import, add_logits});
-  add_group(app, "Plan and set up", {add_plan, add_recipe, add_bench, add_completion});
+  add_group(app, "Plan and set up", {add_init, add_plan, add_recipe, add_bench, add_completion});
 }
 
 }  // namespace thinwire::cli

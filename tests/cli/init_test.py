@@ -1,0 +1,56 @@
+"""thinwire init: writes a recipe for a text, which is prepared and trained on."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+BINARY = os.environ["THINWIRE_BINARY"]
+
+
+class Init(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "books").mkdir()
+        lines = (f"line {i} says that {i * 7919 % 1009} wires carry {i * 31 % 97} words\n\n" for i in range(4000))
+        (self.folder / "books/one.txt").write_text("".join(lines))
+
+    def thinwire(self, *arguments, status=0):
+        done = subprocess.run([BINARY, *arguments], cwd=self.folder, capture_output=True, text=True)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def test_its_recipe_is_prepared_and_trained(self):
+        said = self.thinwire("init", "mine.toml", "--text", "books", "--hours", "0.2", "--flops", "20G")
+        self.assertIn("mine.toml: ", said)
+        self.assertIn("thinwire train mine.toml", said)
+        recipe = (self.folder / "mine.toml").read_text()
+        self.assertTrue(recipe.startswith("# Written by thinwire init, for 173 kB of text and 12 min"), recipe)
+        self.thinwire("prepare", "mine.toml", "-q")
+        said = self.thinwire("train", "mine.toml", "train.steps=2", "schedule.warmup=1")
+        self.assertIn("runs/mine: 2 steps", said)
+
+    def test_the_speed_of_this_machine_is_measured(self):
+        said = self.thinwire("init", "mine.toml", "--text", "books", "--hours", "0.5")
+        self.assertIn("FLOP/s", said)
+
+    def test_members_with_thin_lines_send_one_bit(self):
+        said = self.thinwire("init", "ours.toml", "--text", "books", "--flops", "20G", "--members", "3", "--up", "10M")
+        self.assertIn("thinwire serve ours.toml", said)
+        self.assertIn('wire = "int1"', (self.folder / "ours.toml").read_text())
+
+    def test_nothing_is_overwritten(self):
+        (self.folder / "mine.toml").write_text("run.name = 'kept'\n")
+        self.assertIn("mine.toml", self.thinwire("init", "mine.toml", "--text", "books", status=2))
+        self.assertEqual((self.folder / "mine.toml").read_text(), "run.name = 'kept'\n")
+
+    def test_text_that_is_not_there_is_named(self):
+        self.assertIn("nowhere", self.thinwire("init", "mine.toml", "--text", "nowhere", status=1))
+        self.assertFalse((self.folder / "mine.toml").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

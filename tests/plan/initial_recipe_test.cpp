@@ -1,0 +1,120 @@
+#include "thinwire/plan/initial_recipe.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "thinwire/base/error.h"
+#include "thinwire/config/recipe.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::plan {
+namespace {
+
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+InitialQuestion question() {
+  return {.name = "mine",
+          .text = {"a \"quoted\" book.txt", "more/"},
+          .text_bytes = 40e6,
+          .hours = 1,
+          .flops = 100e9,
+          .threads = 3};
+}
+
+TEST(Betas, AreTheMeasuredOnesWhereTheyWereMeasured) {
+  EXPECT_NEAR(betas_for(256).beta1, 0.97, 1e-9);
+  EXPECT_NEAR(betas_for(256).beta2, 0.997, 1e-9);
+  EXPECT_NEAR(betas_for(2048).beta1, 0.95, 1e-9);
+  EXPECT_NEAR(betas_for(2048).beta2, 0.99, 1e-9);
+}
+
+TEST(Betas, AverageOverFewerStepsTheMoreTokensThoseHave) {
+  AdamWBetas before = {1, 1};
+  for (double tokens = 64; tokens < 1e7; tokens *= 2) {
+    const AdamWBetas betas = betas_for(tokens);
+    EXPECT_LE(betas.beta1, before.beta1);
+    EXPECT_LE(betas.beta2, before.beta2);
+    EXPECT_GE(betas.beta1, 0.8);
+    EXPECT_LT(betas.beta2, 1);
+    before = betas;
+  }
+}
+
+TEST(InitialRecipe, IsARecipeWithItsCommentsAndWithout) {
+  const InitialChoice choice = initial_recipe(question());
+  const std::string file = testing::TempDir() + "initial_recipe.toml";
+  std::ofstream(file) << choice.toml;
+  EXPECT_EQ(config::print_recipe(method::load_recipe(file, {})),
+            config::print_recipe(choice.recipe));
+  EXPECT_EQ(choice.recipe.data.text, question().text);
+  EXPECT_EQ(choice.recipe.train.threads, 3);
+}
+
+TEST(InitialRecipe, TheModelGrowsWithTheTime) {
+  InitialQuestion asked = question();
+  asked.text_bytes = 1e12;
+  int64_t before = 0;
+  for (const double hours : {0.1, 1.0, 10.0, 100.0, 1000.0}) {
+    asked.hours = hours;
+    const InitialChoice choice = initial_recipe(asked);
+    EXPECT_GT(choice.parameters, before);
+    before = choice.parameters;
+    EXPECT_LE(choice.seconds, 3600 * hours);
+    EXPECT_GE(choice.seconds, 3600 * hours / 8);
+    EXPECT_FALSE(choice.text_is_short);
+    const auto& train = choice.recipe.train;
+    EXPECT_NEAR(static_cast<double>(train.steps * train.batch * train.sequence) / choice.tokens, 1,
+                0.02);
+  }
+}
+
+TEST(InitialRecipe, AShortTextIsReadFourTimesAtMost) {
+  InitialQuestion asked = question();
+  asked.hours = 1e4;
+  for (const double bytes : {200e3, 1e6, 4e6, 40e6}) {
+    asked.text_bytes = bytes;
+    const InitialChoice choice = initial_recipe(asked);
+    EXPECT_TRUE(choice.text_is_short) << bytes;
+    EXPECT_LE(choice.tokens, 4 * choice.text_tokens);
+  }
+}
+
+TEST(InitialRecipe, RowsAreDividedEvenlyAmongTheMembers) {
+  InitialQuestion asked = question();
+  for (const int64_t members : {1, 2, 3, 7, 40}) {
+    asked.members = members;
+    const config::Recipe recipe = initial_recipe(asked).recipe;
+    EXPECT_EQ(recipe.train.workers, members);
+    EXPECT_EQ(recipe.train.batch % members, 0);
+  }
+}
+
+TEST(InitialRecipe, TheLineDecidesWhatIsExchanged) {
+  InitialQuestion asked = question();
+  asked.members = 4;
+  asked.up_bit_s = 10e6;
+  const config::Recipe thin = initial_recipe(asked).recipe;
+  EXPECT_EQ(thin.sync.method, "streaming");
+  asked.up_bit_s = 100e9;
+  EXPECT_EQ(initial_recipe(asked).recipe.sync.method, "allreduce");
+  asked.members = 1;
+  asked.up_bit_s = 10e6;
+  EXPECT_EQ(initial_recipe(asked).recipe.sync.method, "allreduce") << "nobody to exchange with";
+}
+
+TEST(InitialRecipe, WhatIsTooLittleIsRefused) {
+  InitialQuestion asked = question();
+  asked.text_bytes = 99e3;
+  EXPECT_THAT([&] { initial_recipe(asked); },
+              ThrowsMessage<UsageError>(HasSubstr("the text has 99.0 kB")));
+  asked.text_bytes = 1e9;
+  asked.flops = 1e6;
+  EXPECT_THAT([&] { initial_recipe(asked); },
+              ThrowsMessage<UsageError>(HasSubstr("1 h 00 min do not suffice: at 1.00 MFLOP/s")));
+}
+
+}  // namespace
+}  // namespace thinwire::plan

@@ -1,0 +1,98 @@
+// thinwire init: a recipe to begin with.
+#include <fmt/format.h>
+
+#include <CLI/App.hpp>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "thinwire/base/cores.h"
+#include "thinwire/base/file.h"
+#include "thinwire/base/units.h"
+#include "thinwire/cli/command.h"
+#include "thinwire/cli/options.h"
+#include "thinwire/cli/plan/plan.h"
+#include "thinwire/data/text.h"
+#include "thinwire/plan/initial_recipe.h"
+
+namespace thinwire::cli {
+namespace {
+
+// Text in a compressed file, about, over its size.
+constexpr double kCompression = 3.5;
+// What the speed is measured with: the recipe of a machine of this speed.
+constexpr double kFirstGuess = 30e9;
+
+struct InitArguments {
+  plan::InitialQuestion question;
+  std::string out;
+};
+
+double bytes_of(const std::vector<std::string>& text) {
+  double bytes = 0;
+  for (const data::InputFile& file : data::list_inputs(text)) {
+    const std::string ending = file.path.extension().string();
+    const bool plain = ending == ".txt" || ending == ".jsonl";
+    bytes += static_cast<double>(file.bytes) * (plain ? 1 : kCompression);
+  }
+  return bytes;
+}
+
+void init(InitArguments arguments) {
+  plan::InitialQuestion& question = arguments.question;
+  const fs::path out = arguments.out;
+  question.name = out.stem().string();
+  question.text_bytes = bytes_of(question.text);
+  question.threads = available_cores();
+  if (question.flops == 0) {
+    plan::InitialQuestion guess = question;
+    guess.flops = kFirstGuess;
+    guess.hours = 1;
+    const plan::InitialChoice usual = plan::initial_recipe(guess);
+    config::Recipe measured = usual.recipe;
+    measured.model.vocab = usual.vocabulary;
+    question.flops = flops_here(measured, /*hosts=*/true);
+  }
+  const plan::InitialChoice choice = plan::initial_recipe(question);
+  const std::string head = fmt::format(
+      "# Written by thinwire init, for {} of text and {} {}; see docs/recipes.md, \"A first "
+      "recipe\".\n",
+      format_bytes(question.text_bytes), format_seconds(3600 * question.hours),
+      question.members == 1 ? std::string("of this machine")
+                            : fmt::format("of {} members", question.members));
+  write_file(out, head + choice.toml);
+  fmt::print("{}: {} parameters, {} tokens, about {}{}\n", out.string(),
+             format_parameters(static_cast<double>(choice.parameters)), format_count(choice.tokens),
+             format_seconds(choice.seconds),
+             choice.text_is_short ? "; a larger model would need more text" : "");
+  fmt::print("  thinwire prepare {}\n", out.string());
+  fmt::print("  thinwire {} {}\n", question.members == 1 ? "train" : "serve", out.string());
+}
+
+}  // namespace
+
+void add_init(CLI::App& app) {
+  auto* command = add_command(app, "init", "Writes a recipe for a text of yours, to begin with");
+  const auto arguments = std::make_shared<InitArguments>();
+  plan::InitialQuestion& question = arguments->question;
+  command
+      ->add_option("recipe", arguments->out,
+                   "Recipe file to write, such as mine.toml; its name is the run's")
+      ->required()
+      ->check(new_file());
+  command
+      ->add_option("--text", question.text,
+                   "Files or folders of text (.txt, .jsonl, also .gz, .bz2, .zst)")
+      ->required();
+  question.hours = 1;
+  add_number(*command, "--hours", question.hours, {0.01, 1e5}, "How long training may take");
+  add_count(*command, "--members", question.members, 1, 1000, "Equal machines that share the run");
+  add_quantity(*command, "--up", question.up_bit_s, kRate, "bit/s", "A machine's line, upwards");
+  add_quantity(*command, "--flops", question.flops, kRate, "FLOP/s",
+               "Speed of a machine in training; without it that of this one is measured");
+  add_quiet_flag(command);
+  command->callback([arguments] { init(*arguments); });
+}
+
+}  // namespace thinwire::cli

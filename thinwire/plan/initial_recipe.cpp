@@ -1,0 +1,243 @@
+#include "thinwire/plan/initial_recipe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/json.h"
+#include "thinwire/base/units.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::plan {
+namespace {
+
+constexpr double kLeastText = 100e3;  // bytes
+// Tokens a parameter of a model that makes the best of its computing (Hoffmann et al. 2022,
+// arXiv 2203.15556).
+constexpr double kTokensAParameter = 20;
+// Text that is read more often teaches less each time (Muennighoff et al. 2023, arXiv 2305.16264).
+constexpr double kEpochs = 4;
+// Share of a run's time that is training steps.
+constexpr double kComputing = 0.85;
+// An all-reduce that takes a smaller share of a step's computing is no burden.
+constexpr double kSmallExchange = 0.1;
+// Exchanges of a run that one bit a weight was measured with, and the most steps between two.
+constexpr int64_t kExchanges = 69, kMostSteps = 58, kLeastSteps = 8;
+constexpr std::array<int64_t, 16> kWidths = {32,  64,  96,  128, 160,  192,  256,  320,
+                                             384, 512, 640, 768, 1024, 1280, 1536, 2048};
+
+// From the size of the text to a usual size of its vocabulary; bytes a token of English, about.
+struct Vocabulary {
+  double text_bytes;
+  int64_t tokens;
+  double bytes_a_token;
+};
+constexpr std::array<Vocabulary, 4> kVocabularies = {
+    {{0, 1024, 2.6}, {10e6, 4096, 3.2}, {1e9, 16384, 3.9}, {10e9, 32000, 4.2}}};
+
+const Vocabulary& vocabulary_of(double text_bytes) {
+  const auto more =
+      std::find_if(kVocabularies.begin(), kVocabularies.end(),
+                   [&](const Vocabulary& one) { return one.text_bytes > text_bytes; });
+  return *(more - 1);
+}
+
+struct Line {
+  std::string field, value, comment = {};
+};
+struct Table {
+  std::string name;
+  std::vector<Line> lines;
+};
+
+std::string number(double value) { return fmt::format("{:.4g}", value); }
+
+std::string quoted(const std::string& text) { return print_json(nlohmann::json(text)); }
+
+std::string print_tables(const std::vector<Table>& tables) {
+  std::string text;
+  for (const Table& table : tables) {
+    text += fmt::format("\n[{}]\n", table.name);
+    for (const Line& line : table.lines) {
+      const std::string field = fmt::format("{} = {}", line.field, line.value);
+      text +=
+          line.comment.empty() ? field + "\n" : fmt::format("{:<28}  # {}\n", field, line.comment);
+    }
+  }
+  return text;
+}
+
+config::Recipe load(const std::vector<Table>& tables) {
+  std::vector<std::string> fields;
+  for (const Table& table : tables) {
+    for (const Line& line : table.lines) {
+      fields.push_back(fmt::format("{}.{}={}", table.name, line.field, line.value));
+    }
+  }
+  return method::load_recipe({}, fields);
+}
+
+Table model_table(int64_t width) {
+  const int64_t head = width <= 256 ? 32 : 64;
+  return {"model",
+          {{"hidden", fmt::format("{}", width)},
+           {"layers", fmt::format("{}", 2 + width / 64)},
+           {"heads", fmt::format("{}", width / head)},
+           {"tied", "true"}}};
+}
+
+struct Size {
+  int64_t width = 0, parameters = 0, sequence = 0;
+  double tokens = 0, seconds = 0;
+};
+
+// The model of a width, trained on as many tokens as suit it.
+Size size_of(int64_t width, int64_t vocabulary, const InitialQuestion& question) {
+  std::vector<Table> tables = {model_table(width)};
+  tables[0].lines.push_back({"vocab", fmt::format("{}", vocabulary)});
+  config::Recipe recipe = load(tables);
+  Size size = {.width = width, .parameters = method::parameter_count(method::tensors_of(recipe))};
+  size.sequence = size.parameters < 3'000'000     ? 128
+                  : size.parameters < 30'000'000  ? 256
+                  : size.parameters < 200'000'000 ? 512
+                                                  : 1024;
+  recipe.train.sequence = size.sequence;
+  size.tokens = kTokensAParameter * static_cast<double>(size.parameters);
+  size.seconds = size.tokens * method::train_flops_per_token(recipe) /
+                 (question.flops * static_cast<double>(question.members) * kComputing);
+  return size;
+}
+
+// Rows of a step: 2048 tokens for 8 M tokens, and more in proportion to the root of their number.
+int64_t rows_for(const Size& size, int64_t members) {
+  const double steps = std::round(0.5 * std::log2(size.tokens / 8e6));
+  const double tokens = 2048 * std::exp2(std::clamp(steps, -1.0, 9.0));
+  const auto share =
+      static_cast<int64_t>(std::ceil(tokens / static_cast<double>(size.sequence * members)));
+  return share * members;
+}
+
+std::string rate_comment(double tokens_a_step) {
+  return fmt::format("suits steps of {} tokens", format_count(tokens_a_step));
+}
+
+// How the members of the run exchange what they have learnt.
+std::vector<Table> sync_tables(const InitialQuestion& question, const Size& size, double step_s,
+                               int64_t steps) {
+  if (question.members == 1) return {};
+  const double exchange_s =
+      4 * 8 * static_cast<double>(size.parameters) / std::max(question.up_bit_s, 1.0);
+  if (exchange_s <= kSmallExchange * step_s) {
+    return {{"sync", {{"method", "\"allreduce\"", "this line carries whole gradients"}}}};
+  }
+  const auto every = std::clamp(steps / kExchanges, kLeastSteps, kMostSteps);
+  return {{"sync", {{"method", "\"streaming\"", "DiLoCo, a slice of the weights at a time"}}},
+          {"streaming",
+           {{"sync_every", fmt::format("{}", every), "steps between two exchanges of a weight"},
+            {"slices", fmt::format("{}", every), "of which one is exchanged after each step"},
+            {"overlap", "\"none\""},
+            {"wire", "\"int1\"", "one bit a weight"},
+            {"error_feedback", "true"},
+            {"error_in", "\"weights\""},
+            {"outer_momentum", "0.7"}}}};
+}
+
+}  // namespace
+
+AdamWBetas betas_for(double tokens_a_step) {
+  const double more = std::log(tokens_a_step / 256) / std::log(2048.0 / 256);
+  // Half-lives in tokens of the two points, and between them in proportion to a power.
+  const auto decay = [&](double at_256, double at_2048) {
+    const double few = 256 * std::log(0.5) / std::log(at_256);
+    const double many = 2048 * std::log(0.5) / std::log(at_2048);
+    const double half_life = few * std::pow(many / few, more);
+    return std::clamp(std::exp2(-tokens_a_step / half_life), 0.8, 0.9995);
+  };
+  return {decay(0.97, 0.95), decay(0.997, 0.99)};
+}
+
+InitialChoice initial_recipe(const InitialQuestion& question) {
+  if (question.text_bytes < kLeastText) {
+    throw UsageError(
+        fmt::format("the text has {}, and a model from scratch needs {} at least; a trained model "
+                    "can be fine-tuned on less (docs/finetuning.md)",
+                    format_bytes(question.text_bytes), format_bytes(kLeastText)));
+  }
+  const Vocabulary& vocabulary = vocabulary_of(question.text_bytes);
+  InitialChoice choice = {.vocabulary = vocabulary.tokens,
+                          .text_tokens = question.text_bytes / vocabulary.bytes_a_token};
+  const double most_tokens = kEpochs * choice.text_tokens, most_s = 3600 * question.hours;
+  std::optional<Size> chosen;
+  for (const int64_t width : kWidths) {
+    const Size size = size_of(width, vocabulary.tokens, question);
+    if (size.seconds > most_s) break;
+    choice.text_is_short = size.tokens > most_tokens;
+    if (choice.text_is_short && chosen) break;
+    chosen = size;
+    if (choice.text_is_short) break;
+  }
+  if (!chosen) {
+    const Size least = size_of(kWidths[0], vocabulary.tokens, question);
+    throw UsageError(fmt::format(
+        "{} do not suffice: at {}FLOP/s the smallest model, of {} parameters, takes {}",
+        format_seconds(most_s), format_count(question.flops),
+        format_parameters(static_cast<double>(least.parameters)), format_seconds(least.seconds)));
+  }
+  const double wanted = chosen->tokens;
+  chosen->tokens = std::min(wanted, most_tokens);
+  choice.parameters = chosen->parameters;
+  choice.tokens = chosen->tokens;
+  choice.seconds = chosen->seconds * chosen->tokens / wanted;
+
+  const int64_t rows = rows_for(*chosen, question.members);
+  const auto step_tokens = static_cast<double>(rows * chosen->sequence);
+  const auto steps = std::max<int64_t>(100, std::llround(chosen->tokens / step_tokens));
+  const AdamWBetas betas = betas_for(step_tokens);
+  std::string text;
+  for (const std::string& path : question.text) text += (text.empty() ? "" : ", ") + quoted(path);
+  std::vector<Table> tables = {
+      {"run", {{"name", quoted(question.name)}}},
+      {"data",
+       {{"dir", quoted("data/" + question.name)},
+        {"text", "[" + text + "]"},
+        {"vocabulary_size", fmt::format("{}", vocabulary.tokens)}}},
+      model_table(chosen->width),
+      {"train",
+       {{"steps", fmt::format("{}", steps),
+         fmt::format(
+             "{} tokens, {:.0f} a parameter; {:.1f} times the text",
+             format_count(static_cast<double>(steps) * step_tokens),
+             static_cast<double>(steps) * step_tokens / static_cast<double>(chosen->parameters),
+             static_cast<double>(steps) * step_tokens / choice.text_tokens)},
+        {"batch", fmt::format("{}", rows), "rows of a step"},
+        {"sequence", fmt::format("{}", chosen->sequence), "tokens of a row"},
+        {"workers", fmt::format("{}", question.members)},
+        {"precision", "\"auto\"", "bf16 where the processor has it"}}},
+      {"optim",
+       {{"method", "\"muon\""},
+        {"lr", number(std::clamp(3e-3 * std::sqrt(step_tokens / 2048), 1.5e-3, 3e-3))}}},
+      {"adamw",
+       {{"beta1", number(betas.beta1),
+         "of the embedding and the norms: " + rate_comment(step_tokens)},
+        {"beta2", number(betas.beta2)}}},
+      {"schedule", {{"warmup", fmt::format("{}", std::clamp<int64_t>(steps / 25, 10, 1000))}}},
+  };
+  if (question.members == 1) {
+    const auto train = std::ranges::find(tables, "train", &Table::name);
+    train->lines.push_back({"threads", fmt::format("{}", question.threads), "of this machine"});
+  }
+  const double step_s = choice.seconds * step_tokens / chosen->tokens;
+  for (Table& table : sync_tables(question, *chosen, step_s, steps))
+    tables.push_back(std::move(table));
+  choice.toml = print_tables(tables);
+  choice.recipe = load(tables);
+  return choice;
+}
+
+}  // namespace thinwire::plan

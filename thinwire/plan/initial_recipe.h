@@ -1,0 +1,48 @@
+// A recipe to begin with, for a model from scratch: its size, steps, batch and method from how much
+// text there is, how long it may take, and on what machines (docs/recipes.md, "A first recipe").
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "thinwire/config/recipe.h"
+
+namespace thinwire::plan {
+
+struct InitialQuestion {
+  std::string name;               // run.name; folders are named after it
+  std::vector<std::string> text;  // data.text
+  double text_bytes = 0;          // of the text, uncompressed
+  double hours = 1;               // that training may take; > 0
+  int threads = 1;                // of a member that trains alone
+  double flops = 0;               // FLOP/s that a member achieves; > 0
+  int64_t members = 1;            // equal ones, of one run
+  double up_bit_s = 10e6;         // a member's line
+};
+
+// What was chosen, and from what.
+struct InitialChoice {
+  int64_t vocabulary = 0;
+  int64_t parameters = 0;
+  double text_tokens = 0;      // about
+  double tokens = 0;           // of the run
+  bool text_is_short = false;  // it, not the time, limits the model
+  double seconds = 0;          // that its training computes, about
+  std::string toml = {};       // the recipe, with comments
+  config::Recipe recipe = {};  // the same
+};
+
+// Throws UsageError if the text is too short to train on, or the time for the smallest model.
+InitialChoice initial_recipe(const InitialQuestion& question);
+
+// The half-life in steps of AdamW's averages, as a decay: rules over the tokens of a step.
+struct AdamWBetas {
+  double beta1, beta2;
+};
+// Between and beyond two measured points: 0.97 and 0.997 at 256 tokens, 0.95 and 0.99 at 2048
+// (bench/results/2026-11-28-one-bit-muon.md, recipes/one-bit.toml). Half-lives grow with the tokens
+// of a step, but more slowly.
+AdamWBetas betas_for(double tokens_a_step);
+
+}  // namespace thinwire::plan
