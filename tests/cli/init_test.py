@@ -1,6 +1,7 @@
 """thinwire init: writes a recipe for a text, which is prepared and trained on."""
 
 import os
+import random
 import subprocess
 import tempfile
 import unittest
@@ -15,7 +16,9 @@ class Init(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
         (self.folder / "books").mkdir()
-        lines = (f"line {i} says that {i * 7919 % 1009} wires carry {i * 31 % 97} words\n\n" for i in range(4000))
+        draws = random.Random(1)
+        words = ["".join(draws.choices("etaoinshrdlu", k=draws.randint(2, 9))) for _ in range(3000)]
+        lines = (" ".join(draws.choices(words, k=8)) + ".\n\n" for _ in range(4000))
         (self.folder / "books/one.txt").write_text("".join(lines))
 
     def thinwire(self, *arguments, status=0):
@@ -28,7 +31,7 @@ class Init(unittest.TestCase):
         self.assertIn("mine.toml: ", said)
         self.assertIn("thinwire train mine.toml", said)
         recipe = (self.folder / "mine.toml").read_text()
-        self.assertTrue(recipe.startswith("# Written by thinwire init, for 173 kB of text and 12 min"), recipe)
+        self.assertTrue(recipe.startswith("# Written by thinwire init, for "), recipe)
         self.thinwire("prepare", "mine.toml", "-q")
         said = self.thinwire("train", "mine.toml", "train.steps=2", "schedule.warmup=1")
         self.assertIn("runs/mine: 2 steps", said)
@@ -41,6 +44,12 @@ class Init(unittest.TestCase):
         said = self.thinwire("init", "ours.toml", "--text", "books", "--flops", "20G", "--members", "3", "--up", "10M")
         self.assertIn("thinwire serve ours.toml", said)
         self.assertIn('wire = "int1"', (self.folder / "ours.toml").read_text())
+
+    def test_text_without_blank_lines_is_taken_line_by_line(self):
+        (self.folder / "lines.txt").write_text((self.folder / "books/one.txt").read_text().replace("\n\n", "\n"))
+        self.thinwire("init", "mine.toml", "--text", "lines.txt", "--flops", "20G")
+        self.assertIn('document = "line"', (self.folder / "mine.toml").read_text())
+        self.thinwire("prepare", "mine.toml", "-q")
 
     def test_nothing_is_overwritten(self):
         (self.folder / "mine.toml").write_text("run.name = 'kept'\n")

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +23,8 @@ namespace {
 
 // Text in a compressed file, about, over its size.
 constexpr double kCompression = 3.5;
+// How much of a text shows whether it has blank lines, in bytes.
+constexpr size_t kBeginning = 1 << 20;
 // What the speed is measured with: the recipe of a machine of this speed.
 constexpr double kFirstGuess = 30e9;
 
@@ -39,11 +43,26 @@ double bytes_of(const std::vector<std::string>& text) {
   return bytes;
 }
 
+// What ends a document in the .txt files: a blank line, unless the first of them has none.
+std::string document_end(const std::vector<std::string>& text) {
+  for (const data::InputFile& file : data::list_inputs(text)) {
+    if (file.path.extension() != ".txt") continue;
+    const MappedFile file_text(file.path);
+    const std::span<const uint8_t> bytes = file_text.bytes();
+    const std::string beginning(bytes.begin(), bytes.begin() + std::min(bytes.size(), kBeginning));
+    const bool blank = beginning.find("\n\n") != std::string::npos ||
+                       beginning.find("\n\r\n") != std::string::npos;
+    return blank ? "blank_line" : "line";
+  }
+  return "blank_line";
+}
+
 void init(InitArguments arguments) {
   plan::InitialQuestion& question = arguments.question;
   const fs::path out = arguments.out;
   question.name = out.stem().string();
   question.text_bytes = bytes_of(question.text);
+  question.document = document_end(question.text);
   question.threads = available_cores();
   if (question.flops == 0) {
     plan::InitialQuestion guess = question;
@@ -52,7 +71,7 @@ void init(InitArguments arguments) {
     const plan::InitialChoice usual = plan::initial_recipe(guess);
     config::Recipe measured = usual.recipe;
     measured.model.vocab = usual.vocabulary;
-    question.flops = flops_here(measured, /*hosts=*/true);
+    question.flops = flops_here(measured, /*hosts=*/true, "--flops");
   }
   const plan::InitialChoice choice = plan::initial_recipe(question);
   const std::string head = fmt::format(

@@ -32,19 +32,20 @@ constexpr int64_t kExchanges = 69, kMostSteps = 58, kLeastSteps = 8;
 constexpr std::array<int64_t, 16> kWidths = {32,  64,  96,  128, 160,  192,  256,  320,
                                              384, 512, 640, 768, 1024, 1280, 1536, 2048};
 
-// From the size of the text to a usual size of its vocabulary; bytes a token of English, about.
+// A usual size for a text of so many bytes and a model of such a width; bytes a token of English,
+// about.
 struct Vocabulary {
   double text_bytes;
-  int64_t tokens;
+  int64_t width, tokens;
   double bytes_a_token;
 };
 constexpr std::array<Vocabulary, 4> kVocabularies = {
-    {{0, 1024, 2.6}, {10e6, 4096, 3.2}, {1e9, 16384, 3.9}, {10e9, 32000, 4.2}}};
+    {{0, 0, 1024, 2.6}, {10e6, 128, 4096, 3.2}, {1e9, 320, 16384, 3.9}, {10e9, 768, 32000, 4.2}}};
 
-const Vocabulary& vocabulary_of(double text_bytes) {
-  const auto more =
-      std::find_if(kVocabularies.begin(), kVocabularies.end(),
-                   [&](const Vocabulary& one) { return one.text_bytes > text_bytes; });
+const Vocabulary& vocabulary_of(double text_bytes, int64_t width) {
+  const auto more = std::ranges::find_if(kVocabularies, [&](const Vocabulary& one) {
+    return one.text_bytes > text_bytes || one.width > width;
+  });
   return *(more - 1);
 }
 
@@ -93,16 +94,21 @@ Table model_table(int64_t width) {
 }
 
 struct Size {
-  int64_t width = 0, parameters = 0, sequence = 0;
+  int64_t width = 0, vocabulary = 0, parameters = 0, sequence = 0;
+  double text_tokens = 0;
   double tokens = 0, seconds = 0;
 };
 
 // The model of a width, trained on as many tokens as suit it.
-Size size_of(int64_t width, int64_t vocabulary, const InitialQuestion& question) {
+Size size_of(int64_t width, const InitialQuestion& question) {
+  const Vocabulary& vocabulary = vocabulary_of(question.text_bytes, width);
   std::vector<Table> tables = {model_table(width)};
-  tables[0].lines.push_back({"vocab", fmt::format("{}", vocabulary)});
+  tables[0].lines.push_back({"vocab", fmt::format("{}", vocabulary.tokens)});
   config::Recipe recipe = load(tables);
-  Size size = {.width = width, .parameters = method::parameter_count(method::tensors_of(recipe))};
+  Size size = {.width = width,
+               .vocabulary = vocabulary.tokens,
+               .parameters = method::parameter_count(method::tensors_of(recipe)),
+               .text_tokens = question.text_bytes / vocabulary.bytes_a_token};
   size.sequence = size.parameters < 3'000'000     ? 128
                   : size.parameters < 30'000'000  ? 256
                   : size.parameters < 200'000'000 ? 512
@@ -169,29 +175,28 @@ InitialChoice initial_recipe(const InitialQuestion& question) {
                     "can be fine-tuned on less (docs/finetuning.md)",
                     format_bytes(question.text_bytes), format_bytes(kLeastText)));
   }
-  const Vocabulary& vocabulary = vocabulary_of(question.text_bytes);
-  InitialChoice choice = {.vocabulary = vocabulary.tokens,
-                          .text_tokens = question.text_bytes / vocabulary.bytes_a_token};
-  const double most_tokens = kEpochs * choice.text_tokens, most_s = 3600 * question.hours;
+  const double most_s = 3600 * question.hours;
+  InitialChoice choice;
   std::optional<Size> chosen;
   for (const int64_t width : kWidths) {
-    const Size size = size_of(width, vocabulary.tokens, question);
+    const Size size = size_of(width, question);
     if (size.seconds > most_s) break;
-    choice.text_is_short = size.tokens > most_tokens;
-    if (choice.text_is_short && chosen) break;
-    chosen = size;
+    choice.text_is_short = size.tokens > kEpochs * size.text_tokens;
+    if (!choice.text_is_short || !chosen) chosen = size;
     if (choice.text_is_short) break;
   }
   if (!chosen) {
-    const Size least = size_of(kWidths[0], vocabulary.tokens, question);
+    const Size least = size_of(kWidths[0], question);
     throw UsageError(fmt::format(
         "{} do not suffice: at {}FLOP/s the smallest model, of {} parameters, takes {}",
         format_seconds(most_s), format_count(question.flops),
         format_parameters(static_cast<double>(least.parameters)), format_seconds(least.seconds)));
   }
   const double wanted = chosen->tokens;
-  chosen->tokens = std::min(wanted, most_tokens);
+  chosen->tokens = std::min(wanted, kEpochs * chosen->text_tokens);
+  choice.vocabulary = chosen->vocabulary;
   choice.parameters = chosen->parameters;
+  choice.text_tokens = chosen->text_tokens;
   choice.tokens = chosen->tokens;
   choice.seconds = chosen->seconds * chosen->tokens / wanted;
 
@@ -206,7 +211,8 @@ InitialChoice initial_recipe(const InitialQuestion& question) {
       {"data",
        {{"dir", quoted("data/" + question.name)},
         {"text", "[" + text + "]"},
-        {"vocabulary_size", fmt::format("{}", vocabulary.tokens)}}},
+        {"document", quoted(question.document), "what ends a document of a .txt file"},
+        {"vocabulary_size", fmt::format("{}", choice.vocabulary)}}},
       model_table(chosen->width),
       {"train",
        {{"steps", fmt::format("{}", steps),

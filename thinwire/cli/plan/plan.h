@@ -3,6 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/config/recipe.h"
@@ -68,7 +69,7 @@ void draw_plan(const plan::MethodPlan& plan, const std::string& file);
 // FLOP/s of training steps of the recipe's worker, measured here for a few seconds, with a message
 // on stderr. `hosts`: it is a member of a run of many hosts, which computes on all cores unless
 // train.threads is given. model.vocab must be set. If a step does not fit into memory or would take
-// minutes, throws UsageError naming the options that give the speed instead.
-double flops_here(const config::Recipe& recipe, bool hosts);
+// minutes, throws UsageError. Message and error name the `options` that give the speed instead.
+double flops_here(const config::Recipe& recipe, bool hosts, std::string_view options);
 
 }  // namespace thinwire::cli

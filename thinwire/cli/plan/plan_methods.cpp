@@ -23,6 +23,10 @@ namespace thinwire::cli {
 namespace {
 
 constexpr int64_t kMaxMembers = 1'000'000;
+constexpr std::string_view kSpeedOptions =
+    "--gpu, --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed "
+    "--json` "
+    "printed on a member)";
 
 struct PlanMethodsArguments {
   std::string recipe;
@@ -108,7 +112,7 @@ std::vector<plan::Member> members_of(const PlanMethodsArguments& arguments,
   for (plan::MemberSection& section : sections) {
     if (!section.speed.empty()) section.flops = measured_flops(section.speed);
     if (!listed && section.flops == 0 && section.tokens_per_second == 0 && section.gpu.empty()) {
-      section.flops = flops_here(recipe, arguments.hosts);
+      section.flops = flops_here(recipe, arguments.hosts, kSpeedOptions);
     }
   }
   return plan::resolve_members(sections, model.flops_per_token);

@@ -19,19 +19,16 @@ constexpr double kStepFlops = 5e10;
 constexpr double kMaxFlops = 5e11;
 constexpr int64_t kSteps = 2;
 constexpr int64_t kWarmup = 1;
-constexpr std::string_view kInstead =
-    "give --gpu, --flops, --tokens-per-second or --speed (a file with what `thinwire bench speed "
-    "--json` printed on a member)";
 
 // The recipe with as many rows per step as take about a second.
-config::Recipe short_step(config::Recipe recipe) {
+config::Recipe short_step(config::Recipe recipe, std::string_view options) {
   config::TrainSection& train = recipe.train;
   const double row = method::train_flops_per_token(recipe) * static_cast<double>(train.sequence);
   if (row > kMaxFlops) {
     throw UsageError(
         fmt::format("the speed of a step cannot be measured in a few seconds, because a row of {} "
-                    "tokens takes {}FLOP; {}",
-                    train.sequence, format_count(row), kInstead));
+                    "tokens takes {}FLOP; give {}",
+                    train.sequence, format_count(row), options));
   }
   const int64_t share = (train.batch + train.workers - 1) / train.workers;
   train.batch = std::clamp<int64_t>(static_cast<int64_t>(kStepFlops / row), 1, share);
@@ -44,13 +41,13 @@ config::Recipe short_step(config::Recipe recipe) {
 
 }  // namespace
 
-double flops_here(const config::Recipe& recipe, bool hosts) {
-  config::Recipe measured = short_step(recipe);
+double flops_here(const config::Recipe& recipe, bool hosts, std::string_view options) {
+  config::Recipe measured = short_step(recipe, options);
   if (hosts && !recipe.given.contains("train.threads")) measured.train.threads = available_cores();
   events::print_message(
       fmt::format("measuring the speed of a step here with {}, where {} may be used; to plan for "
-                  "another machine, give --gpu, --flops, --tokens-per-second or --speed",
-                  counted(measured.train.threads, "thread"), cores_here().describe()));
+                  "another machine, give {}",
+                  counted(measured.train.threads, "thread"), cores_here().describe(), options));
   try {
     events::Progress shown("measuring", kSteps + kWarmup);
     const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };
@@ -61,7 +58,7 @@ double flops_here(const config::Recipe& recipe, bool hosts) {
     return flops;
   } catch (const UsageError& error) {
     throw UsageError(
-        fmt::format("the speed of a step cannot be measured: {}; {}", error.what(), kInstead));
+        fmt::format("the speed of a step cannot be measured: {}; give {}", error.what(), options));
   }
 }
 
