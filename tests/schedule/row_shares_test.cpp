@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
@@ -24,6 +25,19 @@ TEST(RowShares, LastWorkerFinishesAsEarlyAsCanBe) {
     EXPECT_THAT(reference["best"].get<std::vector<Rows>>(),
                 testing::Contains(share_rows(reference["batch"], present, speeds)))
         << reference;
+  }
+}
+
+// In a time that grows with the rows, not with rows times members.
+TEST(RowShares, OfManyUnequalMembersAddUpToTheBatch) {
+  constexpr size_t kMembers = 20'000;
+  std::vector<float> speeds;
+  for (size_t m = 0; m < kMembers; ++m) speeds.push_back(1 + static_cast<float>(m * 7919 % 997));
+  const std::vector<uint8_t> all(kMembers, 1);
+  for (const uint64_t batch : {2 * kMembers, 10 * kMembers + 1}) {
+    const Rows rows = share_rows(batch, all, speeds);
+    EXPECT_EQ(std::accumulate(rows.begin(), rows.end(), uint64_t{0}), batch);
+    EXPECT_THAT(rows, testing::Each(testing::Ge(1u)));
   }
 }
 

@@ -1,5 +1,9 @@
 #include <algorithm>
+#include <functional>
 #include <numeric>
+#include <queue>
+#include <utility>
+#include <vector>
 
 #include "thinwire/schedule/schedule.h"
 
@@ -47,26 +51,30 @@ std::vector<uint64_t> share_rows(uint64_t batch, std::span<const uint8_t> presen
     const double ideal = static_cast<double>(batch) * filled[m] / sum;
     rows[m] = std::max<uint64_t>(1, static_cast<uint64_t>(ideal));
   }
-  // Member m's seconds with `more` additional rows; among equals the first is found.
+  // Whose turn it is to get a row or to lose one: the first of those with the least seconds, which
+  // count as negative where the most is meant.
+  using Turn = std::pair<double, size_t>;
+  using Turns = std::priority_queue<Turn, std::vector<Turn>, std::greater<>>;
   const auto seconds = [&](size_t m, uint64_t more) {
     return static_cast<double>(rows[m] + more) / filled[m];
   };
-  const auto total = [&] { return std::accumulate(rows.begin(), rows.end(), uint64_t{0}); };
-  for (uint64_t given = total(); given < batch; ++given) {
-    size_t best = present.size();
-    for (size_t m = 0; m < present.size(); ++m) {
-      if (present[m] == 0) continue;
-      if (best == present.size() || seconds(m, 1) < seconds(best, 1)) best = m;
-    }
-    ++rows[best];
+  uint64_t given = std::accumulate(rows.begin(), rows.end(), uint64_t{0});
+  Turns getting, losing;
+  for (size_t m = 0; m < present.size(); ++m) {
+    if (present[m] == 0) continue;
+    if (given < batch) getting.emplace(seconds(m, 1), m);
+    if (given > batch && rows[m] > 1) losing.emplace(-seconds(m, 0), m);
   }
-  for (uint64_t given = total(); given > batch; --given) {
-    size_t worst = present.size();
-    for (size_t m = 0; m < present.size(); ++m) {
-      if (rows[m] < 2) continue;
-      if (worst == present.size() || seconds(m, 0) > seconds(worst, 0)) worst = m;
-    }
-    --rows[worst];
+  for (; given < batch; ++given) {
+    const size_t m = getting.top().second;
+    getting.pop();
+    ++rows[m];
+    getting.emplace(seconds(m, 1), m);
+  }
+  for (; given > batch; --given) {
+    const size_t m = losing.top().second;
+    losing.pop();
+    if (--rows[m] > 1) losing.emplace(-seconds(m, 0), m);
   }
   return rows;
 }
