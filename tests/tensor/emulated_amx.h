@@ -50,6 +50,12 @@ class EmulatedAmx {
     std::memcpy(registers_[kSums], sums, sizeof(sums));
   }
 
+  static void round(int64_t rows, int64_t columns, const float* sums, Bf16* to, int64_t stride) {
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t c = 0; c < columns; ++c) to[r * stride + c] = to_bf16(sums[r * kAmxPanel + c]);
+    }
+  }
+
   // After release() another program's work may be in the registers.
   static void leave() {
     release();
@@ -74,7 +80,8 @@ class EmulatedAmx {
   static inline thread_local char registers_[kRegisters][kRows][kRowBytes];
 };
 
-inline constexpr Bf16Tiles kEmulatedAmx = {{AmxTiles<EmulatedAmx>::multiply, EmulatedAmx::leave},
-                                           AmxTiles<EmulatedAmx>::multiply_rounded};
+inline constexpr Bf16Tiles kEmulatedAmx = {
+    {kAmxPanel, kAmxBlockRows, AmxTiles<EmulatedAmx>::multiply<float>, EmulatedAmx::leave},
+    AmxTiles<EmulatedAmx>::multiply<Bf16>};
 
 }  // namespace thinwire::tensor

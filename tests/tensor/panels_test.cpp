@@ -24,21 +24,19 @@ In element(Transpose t, const std::vector<In>& matrix, int64_t ld, int64_t row, 
 }
 
 template <typename In>
-void expect_units_of_depth() {
+void expect_units_of_depth(int64_t width) {
   for (const Transpose t : {Transpose::kNo, Transpose::kYes}) {
     for (const int64_t depth : {1, 2, 13, 32}) {
       for (const int64_t columns : {1, 7, 64, 150}) {
         const int64_t ld = (t == Transpose::kNo ? columns : depth) + kGap;
         const auto matrix = random_values<In>(ld * (t == Transpose::kNo ? depth : columns), 1);
-        const int64_t whole = whole_units<In>(depth), panel = whole * kPanelColumns + kGap;
-        std::vector<In> packed(static_cast<size_t>((columns / kPanelColumns + 1) * panel));
-        pack_panels(t, depth, columns, matrix.data(), ld, packed.data(), panel);
+        const int64_t whole = whole_units<In>(depth), panel = whole * width + kGap;
+        std::vector<In> packed(static_cast<size_t>((columns / width + 1) * panel));
+        pack_panels(t, depth, columns, matrix.data(), ld, packed.data(), panel, width);
         for (int64_t i = 0; i < whole; ++i) {
           for (int64_t j = 0; j < columns; ++j) {
-            const int64_t row =
-                j / kPanelColumns * panel + i / kUnit<In> * kUnit<In> * kPanelColumns;
-            const In got =
-                packed[static_cast<size_t>(row + j % kPanelColumns * kUnit<In> + i % kUnit<In>)];
+            const int64_t row = j / width * panel + i / kUnit<In> * kUnit<In> * width;
+            const In got = packed[static_cast<size_t>(row + j % width * kUnit<In> + i % kUnit<In>)];
             ASSERT_EQ(widened(got), widened(element(t, matrix, ld, i, j, depth, i)))
                 << i << ", " << j;
           }
@@ -49,8 +47,10 @@ void expect_units_of_depth() {
 }
 
 TEST_P(Panels, HoldUnitsOfDepth) {
-  expect_units_of_depth<float>();
-  expect_units_of_depth<Bf16>();
+  for (const int64_t width : {kPanelColumns / 2, kPanelColumns}) {
+    expect_units_of_depth<float>(width);
+    expect_units_of_depth<Bf16>(width);
+  }
 }
 
 TEST_P(Panels, OfPairsBecomeRowsAgain) {

@@ -16,23 +16,28 @@ constexpr int64_t whole_panels(int64_t columns) {
   return (columns + kPanelColumns - 1) / kPanelColumns * kPanelColumns;
 }
 
-// The transpose of rows [T, D] as a right operand: one panel for each kPanelColumns positions.
-void pack_transposed(int64_t sequence, int64_t d, const Bf16* from, int64_t stride, Bf16* to) {
-  pack_panels(Transpose::kYes, d, sequence, from, stride, to, kPanelColumns * d);
+// The transpose of rows [T, D] as a right operand: one panel for each panel_columns positions.
+void pack_transposed(int64_t sequence, int64_t d, const Bf16* from, int64_t stride,
+                     AlignedBuffer<Bf16>& to, const AttentionTiles& s) {
+  const int64_t width = s.tiles.panel_columns;
+  pack_panels(Transpose::kYes, d, sequence, from, stride, to.data(), width * d, width);
 }
 
 // Rows [T, D] as a right operand.
-void pack_columns(int64_t sequence, int64_t d, const Bf16* from, int64_t stride, int64_t panel,
-                  Bf16* to) {
-  pack_panels(Transpose::kNo, sequence, d, from, stride, to, panel);
+void pack_columns(int64_t sequence, int64_t d, const Bf16* from, int64_t stride,
+                  AlignedBuffer<Bf16>& to, const AttentionTiles& s) {
+  pack_panels(Transpose::kNo, sequence, d, from, stride, to.data(), s.panel, s.tiles.panel_columns);
 }
 
-// What pack_transposed() and pack_columns() have made, from an even position on.
-RightPanels<Bf16> from_column(const AlignedBuffer<Bf16>& transposed, int64_t d, int64_t position) {
-  return {transposed.data() + position * d, kPanelColumns * d};
+// What pack_transposed() has made, from the first position of a panel on.
+RightPanels<Bf16> from_column(const AlignedBuffer<Bf16>& transposed, int64_t d, int64_t position,
+                              const AttentionTiles& s) {
+  return {transposed.data() + position * d, s.tiles.panel_columns * d};
 }
-RightPanels<Bf16> from_row(const AlignedBuffer<Bf16>& pairs, int64_t panel, int64_t position) {
-  return {pairs.data() + position * kPanelColumns, panel};
+// What pack_columns() has made, from an even position on.
+RightPanels<Bf16> from_row(const AlignedBuffer<Bf16>& pairs, int64_t position,
+                           const AttentionTiles& s) {
+  return {pairs.data() + position * s.tiles.panel_columns, s.panel};
 }
 
 // Rotated rows of positions [first, first + rows), in bf16.
@@ -59,15 +64,15 @@ void attend_block(const AttentionShape& shape, int64_t first, int64_t rows, int6
   std::fill_n(log_sum_exp, rows, -std::numeric_limits<float>::infinity());
   for (int64_t at = begin; at < end; at += kKeyBlock) {
     const int64_t columns = std::min(kKeyBlock, end - at);
-    s.tiles.multiply(rows, columns, d / 2, {s.query.data(), d, 2}, from_column(s.key_t, d, at), {},
-                     s.scores.data(), kScoreStride);
+    s.tiles.multiply(rows, columns, d / 2, {s.query.data(), d, 2}, from_column(s.key_t, d, at, s),
+                     {}, s.scores.data(), kScoreStride);
     kernel.causal_softmax_tile(rows, columns, shape.visible(first, at, columns), shape.reach(),
                                s.scores.data(), kScoreStride, s.p.data(), log_sum_exp, sum,
                                rescale);
     if (at > begin) kernels<float>().load_rows(rows, d, rescale, out, d, out, d);
     const OldSums old = at > begin ? OldSums{out, d} : OldSums{};
     s.tiles.multiply(rows, d, even(columns) / 2, {s.p.data(), kScoreStride, 2},
-                     from_row(s.value_pairs, s.panel, at), old, out, d);
+                     from_row(s.value_pairs, at, s), old, out, d);
   }
   for (int64_t r = 0; r < rows; ++r) {
     log_sum_exp[r] += std::log(sum[r]);
@@ -84,10 +89,10 @@ void backward_tile(const AttentionShape& shape, int64_t sequence, int64_t first,
   const int64_t d = shape.head_size;
   const int64_t columns = std::min(kKeyBlock, shape.seen_end(first + rows, sequence) - key);
   const auto multiply = s.tiles.multiply;
-  multiply(rows, columns, d / 2, {s.query.data() + first * d, d, 2}, from_column(s.key_t, d, key),
-           {}, s.scores.data(), kScoreStride);
-  multiply(rows, columns, d / 2, {dout + first * stride, stride, 2}, from_column(s.value_t, d, key),
-           {}, s.dscores.data(), kScoreStride);
+  multiply(rows, columns, d / 2, {s.query.data() + first * d, d, 2},
+           from_column(s.key_t, d, key, s), {}, s.scores.data(), kScoreStride);
+  multiply(rows, columns, d / 2, {dout + first * stride, stride, 2},
+           from_column(s.value_t, d, key, s), {}, s.dscores.data(), kScoreStride);
   const SoftmaxPairs to = {s.p_pairs.data(), s.ds_pairs.data(), s.ds.data(), kScoreStride};
   kernels<Bf16>().causal_softmax_backward_pairs(
       rows, columns, shape.visible(first, key, columns), shape.reach(), log_sum_exp + first,
@@ -96,12 +101,12 @@ void backward_tile(const AttentionShape& shape, int64_t sequence, int64_t first,
   float* const dkey = s.dkey.data() + key * d;
   float* const dquery = s.dquery.data() + first * d;
   multiply(columns, d, even(rows) / 2, {s.p_pairs.data(), 2, 2 * kScoreStride},
-           from_row(s.dout_pairs, s.panel, first), {dvalue, d}, dvalue, d);
+           from_row(s.dout_pairs, first, s), {dvalue, d}, dvalue, d);
   multiply(columns, d, even(rows) / 2, {s.ds_pairs.data(), 2, 2 * kScoreStride},
-           from_row(s.query_pairs, s.panel, first), {dkey, d}, dkey, d);
+           from_row(s.query_pairs, first, s), {dkey, d}, dkey, d);
   const bool sets = key <= shape.first_seen(first);
   multiply(rows, d, even(columns) / 2, {s.ds.data(), kScoreStride, 2},
-           from_row(s.key_pairs, s.panel, key), sets ? OldSums{} : OldSums{dquery, d}, dquery, d);
+           from_row(s.key_pairs, key, s), sets ? OldSums{} : OldSums{dquery, d}, dquery, d);
 }
 
 // Gradients of one head: overwrites its queries and adds to dkey and dvalue. A block of keys and
@@ -112,8 +117,8 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
   const Kernels<Bf16>& kernel = kernels<Bf16>();
   const int64_t d = shape.head_size, stride = shape.qkv_width(), width = shape.width();
   rotate_rows(rope, 0, sequence, d, shape.score_scale(), query, stride, s.query.data(), s);
-  pack_columns(sequence, d, s.query.data(), d, s.panel, s.query_pairs.data());
-  pack_columns(sequence, d, dout, width, s.panel, s.dout_pairs.data());
+  pack_columns(sequence, d, s.query.data(), d, s.query_pairs, s);
+  pack_columns(sequence, d, dout, width, s.dout_pairs, s);
   kernel.row_dots(sequence, d, out, width, dout, width, s.row_dots.data());
   for (int64_t key = 0; key < sequence; key += kKeyBlock) {
     for (int64_t first = shape.causal ? key : 0; first < sequence; first += kQueryBlock) {
@@ -129,7 +134,7 @@ void backward_head(const AttentionShape& shape, const RopeTable& rope, int64_t s
 }  // namespace
 
 AttentionTiles::AttentionTiles(const Bf16Tiles& products, int64_t sequence, int64_t head_size)
-    : tiles(products), panel(even(sequence) * kPanelColumns) {
+    : tiles(products), panel(even(sequence) * products.panel_columns) {
   for (auto* buffer : {&key, &query}) *buffer = AlignedBuffer<Bf16>(sequence * head_size);
   for (auto* buffer : {&key_t, &value_t}) {
     *buffer = AlignedBuffer<Bf16>(whole_panels(sequence) * head_size);
@@ -170,8 +175,8 @@ void attention_forward(const AttentionShape& shape, const RopeTable& rope, int64
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const HeadColumns<const Bf16> columns(shape, kv_head, qkv);
   rotate_rows(rope, 0, sequence, d, 1.0f, columns.key, stride, s.key.data(), s);
-  pack_transposed(sequence, d, s.key.data(), d, s.key_t.data());
-  pack_columns(sequence, d, columns.value, stride, s.panel, s.value_pairs.data());
+  pack_transposed(sequence, d, s.key.data(), d, s.key_t, s);
+  pack_columns(sequence, d, columns.value, stride, s.value_pairs, s);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {
     for (int64_t first = 0; first < sequence; first += kQueryBlock) {
       const int64_t rows = std::min(kQueryBlock, sequence - first);
@@ -195,9 +200,9 @@ void attention_backward(const AttentionShape& shape, const RopeTable& rope, int6
   const int64_t d = shape.head_size, stride = shape.qkv_width();
   const HeadColumns<Bf16> columns(shape, kv_head, qkv);
   rotate_rows(rope, 0, sequence, d, 1.0f, columns.key, stride, s.key.data(), s);
-  pack_transposed(sequence, d, s.key.data(), d, s.key_t.data());
-  pack_transposed(sequence, d, columns.value, stride, s.value_t.data());
-  pack_columns(sequence, d, s.key.data(), d, s.panel, s.key_pairs.data());
+  pack_transposed(sequence, d, s.key.data(), d, s.key_t, s);
+  pack_transposed(sequence, d, columns.value, stride, s.value_t, s);
+  pack_columns(sequence, d, s.key.data(), d, s.key_pairs, s);
   std::fill_n(s.dkey.data(), sequence * d, 0.0f);
   std::fill_n(s.dvalue.data(), sequence * d, 0.0f);
   for (int64_t head = kv_head * shape.group(); head < (kv_head + 1) * shape.group(); ++head) {

@@ -4,7 +4,7 @@
 // attention.h.
 //
 // Shape suffixes as in attention.h; operands "in pairs" are right operands as pack_panels() leaves
-// them, in panels of kPanelColumns columns.
+// them, in panels of the tiles' panel_columns.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct AttentionTiles {
   size_t bytes() const;
 
   const Bf16Tiles& tiles;
-  int64_t panel;                                // values of a panel of D columns and depth T
+  int64_t panel;                                // values of a panel of depth T
   AlignedBuffer<Bf16> key, query;               // [T, D], rotated
   AlignedBuffer<Bf16> key_t, value_t;           // [D, T] in pairs
   AlignedBuffer<Bf16> key_pairs, value_pairs;   // [T, D] in pairs

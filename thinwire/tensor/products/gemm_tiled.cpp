@@ -24,7 +24,7 @@ constexpr int64_t kSumRows = 1024;
 template <typename In>
 struct Buffers {
   AlignedBuffer<In> b{kUnit<In> * kUnits};
-  AlignedBuffer<In> a{kUnit<In> * kRows * kWide.units};
+  AlignedBuffer<In> a{kUnit<In> * kRows * kDeep.units};
   AlignedBuffer<float> sums;  // [kSumRows, columns of kDeep], if needed
 };
 
@@ -45,17 +45,19 @@ T* element(Transpose t, T* matrix, int64_t ld, int64_t row, int64_t column) {
   return t == Transpose::kNo ? matrix + row * ld + column : matrix + column * ld + row;
 }
 
-// A block of rows of op(A) as left operands of kPanelColumns rows each: where they are if their
-// units are whole there, or packed.
+// A block of rows of op(A) as left operands of `height` rows each: where they are if their units
+// are whole there, or packed.
 template <typename In>
 class LeftBlock {
  public:
-  LeftBlock(Transpose a, int64_t rows, int64_t depth, const In* A, int64_t lda, In* packed) {
+  LeftBlock(Transpose a, int64_t rows, int64_t depth, const In* A, int64_t lda, In* packed,
+            int64_t height)
+      : height_(height) {
     const int64_t whole = whole_units<In>(depth);
     if (a == Transpose::kYes) {
-      panel_ = whole * kPanelColumns;
-      pack_panels(Transpose::kNo, depth, rows, A, lda, packed, panel_);
-      first_ = {packed, kUnit<In>, kUnit<In> * kPanelColumns};
+      panel_ = whole * height;
+      pack_panels(Transpose::kNo, depth, rows, A, lda, packed, panel_, height);
+      first_ = {packed, kUnit<In>, kUnit<In> * height};
       return;
     }
     first_ = {A, lda, kUnit<In>};
@@ -65,15 +67,15 @@ class LeftBlock {
         first_ = {packed, whole, kUnit<In>};
       }
     }
-    panel_ = kPanelColumns * first_.row;
+    panel_ = height * first_.row;
   }
   LeftOperand<In> at(int64_t row) const {
-    return {first_.values + row / kPanelColumns * panel_, first_.row, first_.unit};
+    return {first_.values + row / height_ * panel_, first_.row, first_.unit};
   }
 
  private:
   LeftOperand<In> first_;
-  int64_t panel_;
+  int64_t height_, panel_;
 };
 
 template <typename In>
@@ -87,15 +89,16 @@ void multiply(const Tiles<In>& tiles, Transpose a, Transpose b, int64_t m, int64
     const int64_t columns = std::min(kWide.columns, n - j);
     for (int64_t from = 0; from < k; from += kDepth) {
       const int64_t depth = std::min(kDepth, k - from), units = whole_units<In>(depth) / kUnit<In>;
-      const RightPanels<In> right = {packed.b.data(), kPanelColumns * kDepth};
-      pack_panels(b, depth, columns, element(b, B, ldb, from, j), ldb, packed.b.data(),
-                  right.panel);
+      const RightPanels<In> right = {packed.b.data(), tiles.panel_columns * kDepth};
+      pack_panels(b, depth, columns, element(b, B, ldb, from, j), ldb, packed.b.data(), right.panel,
+                  tiles.panel_columns);
       for (int64_t i = 0; i < m; i += kRows) {
         const int64_t rows = std::min(kRows, m - i);
-        const LeftBlock<In> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
-        for (int64_t r = 0; r < rows; r += kPanelColumns) {
+        const LeftBlock<In> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data(),
+                                 tiles.block_rows);
+        for (int64_t r = 0; r < rows; r += tiles.block_rows) {
           float* const to = C + (i + r) * ldc + j;
-          tiles.multiply(std::min(kPanelColumns, rows - r), columns, units, left.at(r), right,
+          tiles.multiply(std::min(tiles.block_rows, rows - r), columns, units, left.at(r), right,
                          beta != 0 || from > 0 ? OldSums{to, ldc} : OldSums{}, to, ldc);
         }
       }
@@ -122,12 +125,13 @@ void multiply_columns(const Bf16Tiles& tiles, Transpose a, Transpose b, int64_t 
   }
   for (int64_t from = 0; from < k; from += kDepth) {
     const int64_t depth = std::min(kDepth, k - from), units = (depth + 1) / 2;
-    const RightPanels<Bf16> right = {packed.b.data(), kPanelColumns * kDepth};
+    const RightPanels<Bf16> right = {packed.b.data(), tiles.panel_columns * kDepth};
     pack_panels(b, depth, columns, element(b, B, ldb, from, int64_t{0}), ldb, packed.b.data(),
-                right.panel);
-    for (int64_t i = 0; i < m; i += kPanelColumns) {
-      const int64_t rows = std::min(kPanelColumns, m - i);
-      const LeftBlock<Bf16> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data());
+                right.panel, tiles.panel_columns);
+    for (int64_t i = 0; i < m; i += tiles.block_rows) {
+      const int64_t rows = std::min(tiles.block_rows, m - i);
+      const LeftBlock<Bf16> left(a, rows, depth, element(a, A, lda, i, from), lda, packed.a.data(),
+                                 tiles.block_rows);
       float* const sums = sums_wait ? packed.sums.data() + i * kDeep.columns : nullptr;
       const OldSums old = from > 0 || beta != 0 ? OldSums{sums, kDeep.columns} : OldSums{};
       if (from + depth < k) {

@@ -11,7 +11,7 @@
 
 namespace thinwire::tensor {
 
-// Columns of a panel.
+// Columns of a panel, where nothing else is said.
 inline constexpr int64_t kPanelColumns = 64;
 
 // Values of a unit.
@@ -24,12 +24,12 @@ constexpr int64_t whole_units(int64_t depth) {
   return (depth + kUnit<In> - 1) / kUnit<In> * kUnit<In>;
 }
 
-// Packs `depth` rows of op(B) in panels of kPanelColumns columns, `panel` values apart. In a panel,
-// to[i / kUnit][j][i % kUnit] = op(B)[i, j], in rows of kPanelColumns units; missing columns are
-// left unchanged. Half a unit at the end is filled up with a zero. In is float or Bf16.
+// Packs `depth` rows of op(B) in panels of `width` columns, `panel` values apart. In a panel,
+// to[i / kUnit][j][i % kUnit] = op(B)[i, j], in rows of `width` units; missing columns are left
+// unchanged. Half a unit at the end is filled up with a zero. In is float or Bf16.
 template <typename In>
 void pack_panels(Transpose transpose, int64_t depth, int64_t columns, const In* B, int64_t ldb,
-                 In* to, int64_t panel);
+                 In* to, int64_t panel, int64_t width = kPanelColumns);
 
 // The other way round: to[j][2 i + p] = from[i][j][p] for `columns` columns, rows of `from` the
 // distance `from_stride` and those of `to` the distance `stride` apart, both in values.

@@ -20,7 +20,7 @@ struct LeftOperand {
   LeftOperand at(int64_t first_row) const { return {values + first_row * row, row, unit}; }
 };
 
-// A right operand in panels of kPanelColumns columns, as pack_panels() leaves them, `panel` values
+// A right operand in panels of Tiles::panel_columns, as pack_panels() leaves them, `panel` values
 // apart. Columns that do not exist are read, but not used.
 template <typename In>
 struct RightPanels {
@@ -32,12 +32,18 @@ struct RightPanels {
 struct OldSums {
   const float* values = nullptr;  // null: none
   int64_t stride = 0;             // between rows
+
+  OldSums at(int64_t row, int64_t column) const {
+    return values == nullptr ? *this : OldSums{values + row * stride + column, stride};
+  }
 };
 
 // One way of computing tiles: C = A B + old, `rows` x `columns`, over `units` units of depth (at
 // least 1). Any thread may call these.
 template <typename In>
 struct Tiles {
+  int64_t panel_columns;  // of B
+  int64_t block_rows;     // of A, at most, for which a call is best made
   // `old` may be C.
   void (*multiply)(int64_t rows, int64_t columns, int64_t units, LeftOperand<In> A,
                    RightPanels<In> B, OldSums old, float* C, int64_t ldc);

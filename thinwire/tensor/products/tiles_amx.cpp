@@ -1,6 +1,7 @@
 #include "thinwire/tensor/products/tiles_amx.h"
 
 #if defined(__x86_64__) && defined(__linux__)
+#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -10,6 +11,10 @@
 namespace thinwire::tensor {
 
 #if defined(__x86_64__) && defined(__linux__)
+
+// Every CPU with AMX has these.
+#define THINWIRE_ROUNDING_TARGET [[gnu::target("avx512f,avx512bw,avx512bf16")]]
+
 namespace {
 
 // What LDTILECFG reads: all registers at their full size.
@@ -56,10 +61,22 @@ struct AmxInstructions {
   THINWIRE_AMX_TARGET static void multiply_add() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kSums), "i"(kLeft), "i"(kRight));
   }
+  // Sums in rows of kAmxPanel.
+  THINWIRE_ROUNDING_TARGET static void round(int64_t rows, int64_t columns, const float* sums,
+                                             Bf16* to, int64_t stride) {
+    const auto mask = static_cast<__mmask32>((uint64_t{1} << columns) - 1);
+    for (int64_t r = 0; r < rows; ++r, sums += kAmxPanel, to += stride) {
+      const __m512bh both =
+          _mm512_cvtne2ps_pbh(_mm512_load_ps(sums + kAmxColumns), _mm512_load_ps(sums));
+      _mm512_mask_storeu_epi16(to, mask, reinterpret_cast<__m512i>(both));
+    }
+  }
 };
 
 using Amx = AmxTiles<AmxInstructions>;
-constexpr Bf16Tiles kAmx = {{Amx::multiply, AmxInstructions::release}, Amx::multiply_rounded};
+constexpr Bf16Tiles kAmx = {
+    {kAmxPanel, kAmxBlockRows, Amx::multiply<float>, AmxInstructions::release},
+    Amx::multiply<Bf16>};
 
 // Linux lets a process use the registers, which are large, only once it has asked for them.
 bool is_permitted() {
@@ -70,7 +87,7 @@ bool is_permitted() {
 }  // namespace
 
 const Bf16Tiles* amx_bf16_tiles() {
-  if (!has_amx_bf16()) return nullptr;
+  if (!has_amx_bf16() || !has_avx512_bf16()) return nullptr;
   static const bool permitted = is_permitted();
   return permitted ? &kAmx : nullptr;
 }

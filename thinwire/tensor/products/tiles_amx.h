@@ -1,18 +1,19 @@
 // Tiles of products in bf16 by AMX: two by two registers of sums, 32 rows and 32 columns, for which
 // each step of 16 units of depth loads two registers of A and two of B and makes four products. A
-// product takes 16 cycles and a load from the L1 cache 8, so that loads hide behind products where
-// half a panel of B (32 KiB) stays there.
+// product takes 16 cycles. The load of a register takes half of that from the L1 cache and about
+// three times as long from the L2 cache, so that a step takes 64 cycles where a panel of B stays in
+// the L1 cache, and about 90 where all comes from the L2 cache.
 //
 // Instructions is AmxInstructions of tiles_amx.cpp, or in tests a copy of them in plain C++, so
 // that what surrounds them is tested on CPUs that lack them.
 #pragma once
 
 #include <algorithm>
-#include <vector>
+#include <cstring>
+#include <iterator>
 
-#include "thinwire/base/scratch.h"
-#include "thinwire/tensor/products/gemm_packed.h"
 #include "thinwire/tensor/products/tiles.h"
+#include "thinwire/tensor/storage/aligned_buffer.h"
 
 // Clang asks for it wherever the instructions are written; GCC does not mind.
 #if defined(__x86_64__)
@@ -29,88 +30,144 @@ inline constexpr int64_t kAmxRows = 16, kAmxColumns = 16, kAmxUnits = 16;
 // The numbers of the registers: sums of rows r and columns c are in 2 r + c.
 inline constexpr int kAmxLeft = 4, kAmxRight = 6;
 
+// Columns of a panel of B: those of a tile. Rows of wider panels, of which a tile reads a part,
+// would share few of the L1 cache's sets.
+inline constexpr int64_t kAmxPanel = 2 * kAmxColumns;
+// Rows of A at a time.
+inline constexpr int64_t kAmxBlockRows = 256;
+
 template <typename Instructions>
 class AmxTiles {
  public:
-  // Tiles::multiply.
+  // Tiles::multiply, and Bf16Tiles::multiply_rounded if Out is Bf16.
+  template <typename Out>
   static void multiply(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A,
-                       RightPanels<Bf16> B, OldSums old, float* C, int64_t ldc) {
+                       RightPanels<Bf16> B, OldSums old, Out* C, int64_t ldc) {
     Instructions::prepare();
-    const LeftOperand<Bf16> left = whole_tiles(rows, units, A);
-    for (int64_t j = 0; j < columns; j += kPanelColumns, B.values += B.panel) {
+    const Left left = in_registers(rows, columns, units, A);
+    for (int64_t j = 0; j < columns; j += kAmxPanel, B.values += B.panel) {
       const Bf16* const last = last_units(units, B.values);
-      const int64_t width = std::min(kPanelColumns, columns - j);
-      for (int64_t c = 0; c < width; c += 2 * kAmxColumns) {
-        for (int64_t r = 0; r < rows; r += 2 * kAmxRows) {
-          const Part part = {std::min(2 * kAmxRows, rows - r),
-                             std::min(2 * kAmxColumns, width - c),
-                             units,
-                             left.at(r),
-                             B.values + 2 * c,
-                             last == nullptr ? nullptr : last + 2 * c};
-          const OldSums sums = {
-              old.values == nullptr ? nullptr : old.values + r * old.stride + j + c, old.stride};
-          add_part(part, sums, C + r * ldc + j + c, ldc);
-        }
+      for (int64_t r = 0; r < rows; r += kTileRows) {
+        const Part part = {std::min(kTileRows, rows - r),
+                           std::min(kAmxPanel, columns - j),
+                           units,
+                           left.at(r),
+                           B.values,
+                           last};
+        put_part(part, old.at(r, j), C + r * ldc + j, ldc);
       }
     }
   }
 
-  // Bf16Tiles::multiply_rounded.
-  static void multiply_rounded(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A,
-                               RightPanels<Bf16> B, OldSums old, Bf16* C, int64_t ldc) {
-    thread_local std::vector<float> buffer;
-    float* const sums = scratch(buffer, rows * columns).data();
-    multiply(rows, columns, units, A, B, old, sums, columns);
-    round_sums(sums, rows, columns, 0, C, ldc);
-  }
-
  private:
+  static constexpr int64_t kTileRows = 2 * kAmxRows;
+  static constexpr int64_t kLeftRow = 2 * kAmxUnits, kRightRow = 2 * kAmxPanel;
+
+  // A with whole registers: kAmxUnits units of a row one behind another, the next ones `step`, the
+  // next row `row` and the next tile's rows `tile` values further.
+  struct Left {
+    const Bf16* values;
+    int64_t row, step, tile;
+
+    Left at(int64_t first_row) const {
+      return {values + first_row / kTileRows * tile, row, step, tile};
+    }
+  };
+
   // Up to 32 rows and columns of a product.
   struct Part {
     int64_t rows, columns, units;
-    LeftOperand<Bf16> left;
+    Left left;
     const Bf16* right;  // of a panel
     const Bf16* last;   // its last units, if they fill no register
   };
 
-  static constexpr int64_t kRightStride = 2 * kPanelColumns;
+  // Memory that is used again and again; a register whose rows straddle lines takes twice as long.
+  template <typename T>
+  static T* aligned(AlignedBuffer<T>& buffer, int64_t count) {
+    if (buffer.bytes() < count * sizeof(T)) buffer = AlignedBuffer<T>(count);
+    return buffer.data();
+  }
 
   static int64_t whole(int64_t count, int64_t of) { return (count + of - 1) / of * of; }
 
-  // A with its rows one behind another, as whole registers, with zeros where nothing is.
-  static LeftOperand<Bf16> whole_tiles(int64_t rows, int64_t units, LeftOperand<Bf16> A) {
-    if (A.unit == 2 && rows % kAmxRows == 0 && units % kAmxUnits == 0) return A;
-    thread_local std::vector<Bf16> buffer;
-    const int64_t stride = 2 * whole(units, kAmxUnits);
-    const std::span<Bf16> to = scratch(buffer, whole(rows, kAmxRows) * stride);
-    if (A.unit == 2) {
-      for (int64_t r = 0; r < rows; ++r) {
-        std::copy_n(A.values + r * A.row, 2 * units, to.data() + r * stride);
+  // A where it is, if its registers are whole there and are not loaded so often, or from so few
+  // rows, that their places in the L1 cache matter; or copied, with zeros where nothing is.
+  static Left in_registers(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A) {
+    constexpr int64_t kFewRows = 64, kFewColumns = 256;
+    const bool is_whole = A.unit == 2 && rows % kAmxRows == 0 && units % kAmxUnits == 0;
+    const bool is_aligned =
+        reinterpret_cast<uintptr_t>(A.values) % (kLeftRow * sizeof(Bf16)) == 0 &&
+        A.row % kLeftRow == 0;
+    if (is_whole && (rows <= kFewRows || (columns <= kFewColumns && is_aligned))) {
+      return {A.values, A.row, kLeftRow, kTileRows * A.row};
+    }
+    thread_local AlignedBuffer<Bf16> buffer;
+    const int64_t step = kTileRows * kLeftRow, tile = whole(units, kAmxUnits) / kAmxUnits * step;
+    const int64_t count = whole(rows, kTileRows) / kTileRows * tile;
+    Bf16* const all = aligned(buffer, count);
+    if (rows % kAmxRows != 0 || units % kAmxUnits != 0) std::fill_n(all, count, Bf16{});
+    Bf16* to = all;
+    for (int64_t r = 0; r < rows; r += kTileRows, to += tile) {
+      copy_tile(std::min(kTileRows, rows - r), units, A.at(r), to);
+    }
+    return {all, kLeftRow, step, tile};
+  }
+
+  static void copy_tile(int64_t rows, int64_t units, LeftOperand<Bf16> A, Bf16* to) {
+    constexpr int64_t kStep = kTileRows * kLeftRow;
+    const int64_t whole_units = units / kAmxUnits * kAmxUnits, rest = units - whole_units;
+    Bf16* const last = to + whole_units / kAmxUnits * kStep;
+    if (A.unit != 2) {
+      for (int64_t u = 0; u < whole_units; u += kAmxUnits, to += kStep) {
+        unpack_pairs(kAmxUnits, rows, A.values + u * A.unit, A.unit, to, kLeftRow);
       }
-    } else {
-      unpack_pairs(units, rows, A.values, A.unit, to.data(), stride);
+      if (rest > 0) {
+        unpack_pairs(rest, rows, A.values + whole_units * A.unit, A.unit, last, kLeftRow);
+      }
+      return;
     }
     for (int64_t r = 0; r < rows; ++r) {
-      std::fill(to.begin() + r * stride + 2 * units, to.begin() + (r + 1) * stride, Bf16{});
+      const Bf16* const row = A.values + r * A.row;
+      for (int64_t u = 0; u < whole_units; u += kAmxUnits) {
+        std::memcpy(to + u / kAmxUnits * kStep + r * kLeftRow, row + 2 * u,
+                    kLeftRow * sizeof(Bf16));
+      }
+      std::copy_n(row + 2 * whole_units, 2 * rest, last + r * kLeftRow);
     }
-    std::fill(to.begin() + rows * stride, to.end(), Bf16{});
-    return {to.data(), stride, 2};
   }
 
   // The units of a panel that fill no register, with zeros behind them; null if there are none.
   static const Bf16* last_units(int64_t units, const Bf16* panel) {
     const int64_t rest = units % kAmxUnits;
     if (rest == 0) return nullptr;
-    thread_local std::vector<Bf16> buffer;
-    const std::span<Bf16> to = scratch(buffer, kAmxUnits * kRightStride);
-    const Bf16* const from = panel + (units - rest) * kRightStride;
-    std::copy_n(from, rest * kRightStride, to.begin());
-    std::fill(to.begin() + rest * kRightStride, to.end(), Bf16{});
-    return to.data();
+    alignas(64) thread_local Bf16 to[kAmxUnits * kRightRow];
+    std::copy_n(panel + (units - rest) * kRightRow, rest * kRightRow, to);
+    std::fill(to + rest * kRightRow, std::end(to), Bf16{});
+    return to;
   }
 
-  static void add_part(const Part& part, OldSums old, float* C, int64_t ldc) {
+  // The lines of C come from far while the products are computed.
+  template <typename Out>
+  static void fetch(const Part& part, Out* C, int64_t ldc) {
+    for (int64_t r = 0; r < part.rows; ++r, C += ldc) {
+      __builtin_prefetch(C, 1);
+      __builtin_prefetch(C + part.columns - 1, 1);
+    }
+  }
+
+  static void put_part(const Part& part, OldSums old, float* C, int64_t ldc) {
+    fetch(part, C, ldc);
+    add_sums(part, old, C, ldc);
+  }
+  static void put_part(const Part& part, OldSums old, Bf16* C, int64_t ldc) {
+    fetch(part, C, ldc);
+    alignas(64) float sums[kTileRows * kAmxPanel];
+    add_sums(part, old, sums, kAmxPanel);
+    Instructions::round(part.rows, part.columns, sums, C, ldc);
+  }
+
+  static void add_sums(const Part& part, OldSums old, float* C, int64_t ldc) {
     const bool two_rows = part.rows > kAmxRows, two_columns = part.columns > kAmxColumns;
     if (two_rows) {
       return two_columns ? add_tiles<2, 2>(part, old, C, ldc) : add_tiles<2, 1>(part, old, C, ldc);
@@ -121,31 +178,28 @@ class AmxTiles {
   template <int kDown, int kAcross>
   THINWIRE_AMX_TARGET static void add_tiles(const Part& part, OldSums old, float* C, int64_t ldc) {
     load_sums<0, kDown, kAcross>(part, old);
-    const int64_t left_step = kAmxRows * part.left.row;
+    const Bf16* left = part.left.values;
     int64_t i = 0;
-    for (; i + kAmxUnits <= part.units; i += kAmxUnits) {
-      add_products<kDown, kAcross>(part.left.values + 2 * i, part.left.row, left_step,
-                                   part.right + i * kRightStride);
+    for (; i + kAmxUnits <= part.units; i += kAmxUnits, left += part.left.step) {
+      add_products<kDown, kAcross>(left, part.left.row, part.right + i * kRightRow);
     }
-    if (i < part.units) {
-      add_products<kDown, kAcross>(part.left.values + 2 * i, part.left.row, left_step, part.last);
-    }
+    if (i < part.units) add_products<kDown, kAcross>(left, part.left.row, part.last);
     store_sums<0, kDown, kAcross>(part, C, ldc);
   }
 
   template <int kDown, int kAcross>
   THINWIRE_AMX_TARGET static void add_products(const Bf16* left, int64_t left_row,
-                                               int64_t left_step, const Bf16* right) {
-    Instructions::template load<kAmxRight>(right, kRightStride * sizeof(Bf16));
-    Instructions::template load<kAmxLeft>(left, left_row * sizeof(Bf16));
+                                               const Bf16* right) {
+    const int64_t left_bytes = left_row * sizeof(Bf16), right_bytes = kRightRow * sizeof(Bf16);
+    Instructions::template load<kAmxRight>(right, right_bytes);
+    Instructions::template load<kAmxLeft>(left, left_bytes);
     Instructions::template multiply_add<0, kAmxLeft, kAmxRight>();
     if constexpr (kAcross == 2) {
-      Instructions::template load<kAmxRight + 1>(right + 2 * kAmxColumns,
-                                                 kRightStride * sizeof(Bf16));
+      Instructions::template load<kAmxRight + 1>(right + 2 * kAmxColumns, right_bytes);
       Instructions::template multiply_add<1, kAmxLeft, kAmxRight + 1>();
     }
     if constexpr (kDown == 2) {
-      Instructions::template load<kAmxLeft + 1>(left + left_step, left_row * sizeof(Bf16));
+      Instructions::template load<kAmxLeft + 1>(left + kAmxRows * left_row, left_bytes);
       Instructions::template multiply_add<2, kAmxLeft + 1, kAmxRight>();
       if constexpr (kAcross == 2) {
         Instructions::template multiply_add<3, kAmxLeft + 1, kAmxRight + 1>();

@@ -130,18 +130,17 @@ void multiply(int64_t rows, int64_t columns, int64_t units, LeftOperand<In> A, R
     const auto vectors = static_cast<size_t>((width + kLanes - 1) / kLanes);
     for (int64_t i = 0; i < rows; i += kTileRows) {
       const auto height = static_cast<size_t>(std::min(kTileRows, rows - i));
-      const OldSums part = {old.values == nullptr ? nullptr : old.values + i * old.stride + j,
-                            old.stride};
       kTiles[height - 1][vectors - 1](
-          {width, units, A.at(i), B.values, part, C + i * ldc + j, ldc});
+          {width, units, A.at(i), B.values, old.at(i, j), C + i * ldc + j, ldc});
     }
   }
 }
 
 void release() {}
 
-constexpr Tiles<float> kFp32 = {multiply<float, float>, release};
-constexpr Bf16Tiles kBf16 = {{multiply<Bf16, float>, release}, multiply<Bf16, Bf16>};
+constexpr Tiles<float> kFp32 = {kPanelColumns, kPanelColumns, multiply<float, float>, release};
+constexpr Bf16Tiles kBf16 = {{kPanelColumns, kPanelColumns, multiply<Bf16, float>, release},
+                             multiply<Bf16, Bf16>};
 
 }  // namespace
 
