@@ -23,6 +23,12 @@ class Hosts(HostsCase):
                 self.assertEqual(digest, self.trained_digest(f"train.workers={workers}", *fields))
                 self.folder = base
 
+    def test_weights_and_state_in_few_bits_travel_as_they_are(self):
+        fields = ("train.workers=2", "train.weights=bf16", "train.precision=bf16", "optim.state=8bit", "train.steps=12")
+        server, members = self.run_of(2, *fields)
+        digest = self.assert_complete(server, **members)
+        self.assertEqual(digest, self.trained_digest(*fields))
+
     def test_a_member_joins_in_the_middle_of_the_run(self):
         server, members = self.run_of(2, "sync.method=distro", "train.steps=4000")
         server.wait_for("member 1")

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "target.h"
+#include "tests/paths.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/message_codec.h"
@@ -60,15 +61,15 @@ TEST(StatementFuzz, TargetSurvivesDamagedStatementsAndNoise) {
 
 TEST(SnapshotFuzz, TargetSurvivesDamagedSnapshotsAndNoise) {
   Rng rng(9, 1);
+  const tensor::Layout layout({{"a.weight", {3, 5}}, {"b.weight", {2}}});
+  const tensor::Arena weights(layout);
   const std::vector<float> values = {1.5f, -2.0f, 0.0f};
-  for (int round = 0; round < 5000; ++round) {
-    std::vector<NamedValues> parts;
-    for (uint64_t part = rng.below(3); part > 0; --part) {
-      parts.push_back({std::string(part, 'a'), std::span(values).first(rng.below(4))});
-    }
-    Bytes input = member::encode_snapshot(rng.bits(), static_cast<int64_t>(rng.below(99)),
-                                          std::span(values).first(rng.below(4)), parts);
-    fuzz_snapshot(input.data(), input.size());
+  const std::vector<NamedValues> parts = {{"state", values}};
+  const Bytes snapshot =
+      member::make_snapshot(3, 4, weights, parts, tests::memory_folder() / "snapshot_fuzz.made");
+  EXPECT_EQ(fuzz_snapshot(snapshot.data(), snapshot.size()), 0);
+  for (int round = 0; round < 300; ++round) {
+    Bytes input = snapshot;
     damage(input, rng);
     fuzz_snapshot(input.data(), input.size());
     for (uint8_t& byte : input) byte = static_cast<uint8_t>(rng.bits());

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/hosts/requests.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -59,7 +60,8 @@ TEST(RunDescription, NamesTheFilesOfTheModelWhereThereAreSome) {
 }
 
 TEST(RunDescription, OtherVersionsAreNamed) {
-  EXPECT_THAT(refusal("\"protocol\": 3", "\"protocol\": 9"), HasSubstr("protocol version 9"));
+  EXPECT_THAT(refusal(fmt::format("\"protocol\": {}", kProtocolVersion), "\"protocol\": 9"),
+              HasSubstr("protocol version 9"));
   EXPECT_THAT(
       refusal(fmt::format("\"numerics\": {}", checkpoint::kNumericsVersion), "\"numerics\": 99"),
       HasSubstr("numerics version 99"));

@@ -276,7 +276,7 @@ void HostedRun::start_auditor(int number, const std::string& precision) {
       });
   member::MemberOptions options = options_of(number, *auditor);
   options.audits = true;
-  options.recipe.train.precision = precision;
+  if (!precision.empty()) options.recipe.train.precision = precision;
   start(std::move(options), number, std::move(auditor));
 }
 

@@ -16,7 +16,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kMetaFile = "checkpoint.json";
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kConsensusFile = "consensus.safetensors";
 constexpr const char* kFormat = "thinwire checkpoint";

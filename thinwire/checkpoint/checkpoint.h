@@ -65,6 +65,7 @@ struct BestLoss {
 //   subspace
 inline constexpr int kNumericsVersion = 5;
 
+inline constexpr const char* kMetaFile = "checkpoint.json";
 inline constexpr const char* kRecipeFile = "recipe.toml";
 
 struct CheckpointMeta {

@@ -33,6 +33,7 @@
 #include "thinwire/hosts/run_watch.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -196,6 +197,7 @@ void Service::start_host() {
   options.sums = serve::sum_rule(run_.recipe);
   options.keeps = !servers_->entrance().sites().empty();
   options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
+  options.snapshot_bytes = static_cast<uint64_t>(snapshot_bytes(run_.recipe));
   options.hooks.progress = [this](const membership::State& state, bool complete) {
     if (complete) display_.show(state);
     ledger_.reached(state.position);

@@ -39,7 +39,7 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
   const config::TrainSection defaults;
   recipe.train.threads = defaults.threads;
   recipe.train.device = defaults.device;
-  recipe.train.precision = defaults.precision;
+  if (recipe.train.weights == WeightFormat::kF32) recipe.train.precision = defaults.precision;
   train::take_initial_model(recipe);
   train::resolve(recipe, vocabulary);
 }

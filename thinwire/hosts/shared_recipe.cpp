@@ -49,6 +49,9 @@ config::Recipe shared_part(const config::Recipe& resolved) {
   };
   config::visit_fields(shared, defaults, reset);
   shared.run.dir.clear();
+  // Weights in bf16 are multiplied as they are, on all machines.
+  const bool rounded = resolved.train.weights != WeightFormat::kF32;
+  if (rounded) shared.train.precision = resolved.train.precision;
   return shared;
 }
 

@@ -16,6 +16,7 @@
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/run_plan.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
@@ -38,6 +39,17 @@ double bytes_below(const fs::path& folder) {
 
 }  // namespace
 
+double snapshot_bytes(const config::Recipe& recipe) {
+  const auto tensors = method::tensors_of(recipe);
+  double bytes = method::weight_bytes(tensors, method::trained_format(recipe)) +
+                 method::find_method(recipe.sync.method).state(recipe, tensors).consensus;
+  if (method::find_adapter(recipe.adapter.kind).merges) {
+    const auto frozen = method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen;
+    bytes += method::weight_bytes(frozen, WeightFormat::kF32);
+  }
+  return bytes;
+}
+
 StoreNeed store_need(const config::Recipe& recipe) {
   const auto tensors = method::tensors_of(recipe);
   const membership::RecipePlan plan(recipe, tensors);
@@ -49,15 +61,11 @@ StoreNeed store_need(const config::Recipe& recipe) {
     }
   }
   const uint64_t kept = std::min(plan.rounds(), 2 * options.snapshot_every + plan.overlap());
-  const double snapshot = method::weight_bytes(tensors, WeightFormat::kF32);
   StoreNeed need;
   need.payloads = all * static_cast<double>(plan.workers() * kept) /
                   static_cast<double>(std::max<uint64_t>(plan.rounds(), 1));
-  need.snapshots = snapshot;
-  if (plan.rounds() > options.snapshot_every) {
-    need.snapshots +=
-        2 * (snapshot + method::find_method(recipe.sync.method).state(recipe, tensors).consensus);
-  }
+  need.snapshots = method::weight_bytes(tensors, method::trained_format(recipe));
+  if (plan.rounds() > options.snapshot_every) need.snapshots += 2 * snapshot_bytes(recipe);
   return need;
 }
 

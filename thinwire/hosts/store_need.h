@@ -21,6 +21,9 @@ struct StoreNeed {
 // `recipe`: with the model's sizes.
 StoreNeed store_need(const config::Recipe& recipe);
 
+// At most, of a snapshot in the middle of the run (member/snapshot.h).
+double snapshot_bytes(const config::Recipe& recipe);
+
 // "the run's store takes up to 2 GB: …".
 std::string describe(const StoreNeed& need);
 

@@ -26,6 +26,7 @@
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/train/collector.h"
@@ -47,9 +48,9 @@ double leaving_s(const config::Recipe& recipe) { return std::min(5.0, recipe.syn
 struct Replica {
   int64_t completed = 0;  // training steps
   std::shared_ptr<tensor::Arena> weights;
-  // The rest of its state: from this member's checkpoint, or else the consensus of a snapshot.
+  // What holds the rest of its state: this member's checkpoint, or else a snapshot.
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint;
-  std::map<std::string, std::vector<float>> consensus;
+  std::unique_ptr<checkpoint::CheckpointReader> snapshot;
 };
 
 // Everything that stays the same while replicas come and go.
@@ -149,7 +150,7 @@ class Membership {
   }
 
   std::shared_ptr<tensor::Arena> make_weights() const {
-    return std::make_shared<tensor::Arena>(layout_, WeightFormat::kF32,
+    return std::make_shared<tensor::Arena>(layout_, method::trained_format(recipe_),
                                            train::make_offload(recipe_));
   }
 
@@ -171,22 +172,24 @@ class Membership {
     });
     if (!snapshot) return std::nullopt;
     Replica replica;
-    replica.completed = snapshot->completed;
+    replica.completed = static_cast<int64_t>(snapshot->meta().step);
     replica.weights = make_weights();
-    std::ranges::copy(snapshot->weights, replica.weights->all().begin());
-    replica.consensus = std::move(snapshot->consensus);
+    snapshot->read_weights(*replica.weights);
+    replica.snapshot = std::move(snapshot);
     return replica;
   }
 
-  std::optional<RunSnapshot> fetch(const StartState& start, const std::function<bool()>& gives_up) {
+  // Null if it gives up.
+  std::unique_ptr<checkpoint::CheckpointReader> fetch(const StartState& start,
+                                                      const std::function<bool()>& gives_up) {
     show({ActivityKind::kFetching, 0, 0, {}, fmt::format("fetches snapshot {}", start.sequence)});
     const auto blob =
         fetcher_.wait(start.content, start.holders, transport::Priority::kBulk, gives_up);
     fetcher_.forget(start.content);
-    if (!blob) return std::nullopt;
-    auto snapshot = decode_snapshot(**blob);
+    if (!blob) return nullptr;
+    auto snapshot = open_snapshot(**blob, folder_.path() / kSnapshotFolder);
     if (!snapshot) throw Error(snapshot.error().message);
-    check(*snapshot);
+    check((*snapshot)->meta());
     return *std::move(snapshot);
   }
 
@@ -202,7 +205,7 @@ class Membership {
       });
       if (!snapshot) throw train::Aborted("stopped");
       train::StartingWeights first{make_weights(), nullptr};
-      std::ranges::copy(snapshot->weights, first.trained->all().begin());
+      snapshot->read_weights(*first.trained);
       return first;
     };
     reference_ = train::make_reference(
@@ -219,9 +222,9 @@ class Membership {
     return first;
   }
 
-  void check(const RunSnapshot& snapshot) const {
-    if (snapshot.run == options_.founding.run && snapshot.completed <= recipe_.train.steps &&
-        snapshot.weights.size() == static_cast<size_t>(layout_.total())) {
+  void check(const checkpoint::CheckpointMeta& snapshot) const {
+    if (snapshot.run == options_.founding.run &&
+        std::cmp_less_equal(snapshot.step, recipe_.train.steps)) {
       return;
     }
     throw Error("the snapshot that the coordinator assigned is not one of this run");
@@ -249,7 +252,8 @@ class Membership {
         {options_.founding.run, corpus_.digests, 0, recipe_.sync.method,
          config::print_recipe(recipe_), vocabulary_->file(),
          recipe_.train.batch * recipe_.train.sequence, options_.model_files});
-    MemberSink sink(recipe_, options_.founding.run, follower, collector, checkpoints);
+    MemberSink sink(recipe_, options_.founding.run, folder_.path(), follower, collector,
+                    checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
     const int id = options_.audits ? CommittedCommunicator::kNoMember : follower.id();
     CommittedCommunicator communicator(follower, plan_, id, first_round(replica),
@@ -273,7 +277,7 @@ class Membership {
                               .first_step = replica.completed,
                               .resume = replica.checkpoint.get(),
                               .part = MemberSink::kOnlyWorker,
-                              .consensus = joins ? &replica.consensus : nullptr,
+                              .snapshot = joins ? replica.snapshot.get() : nullptr,
                               .evaluated = std::move(evaluated)},
                     .machine = {.cores = cores, .site = options_.site}},
         .make_learner = train::language_learner(
@@ -283,7 +287,9 @@ class Membership {
         .observer = auditor ? &*auditor : nullptr};
     train::RunEnd end;
     try {
-      end = train::Worker(context, communicator).run();
+      train::Worker worker(context, communicator);
+      replica.snapshot.reset();  // has been read
+      end = worker.run();
     } catch (...) {
       completed_ = sink.completed(replica.completed);
       throw;

@@ -35,8 +35,8 @@ void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*wor
 void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
                                 const checkpoint::WorkerState& state) {
   if (follower_.wants_snapshot(step)) {
-    const auto& weights = *state.params;
-    follower_.store_snapshot(step, encode_snapshot(run_, step, weights.all(), state.consensus));
+    follower_.store_snapshot(
+        step, make_snapshot(run_, step, *state.params, state.consensus, folder_ / kSnapshotFolder));
   }
   const int64_t every = recipe_.checkpoint.every;
   const bool due = step == recipe_.train.steps || (every > 0 && step % every == 0);

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "thinwire/base/file.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -30,10 +31,11 @@ class MemberSink final : public train::RunSink {
   static constexpr int kOnlyWorker = 0;
 
   // Everything referred to must outlive it.
-  MemberSink(const config::Recipe& recipe, uint64_t run, Follower& follower,
+  MemberSink(const config::Recipe& recipe, uint64_t run, fs::path folder, Follower& follower,
              train::Collector& collector, checkpoint::CheckpointCollector& checkpoints)
       : recipe_(recipe),
         run_(run),
+        folder_(std::move(folder)),
         follower_(follower),
         collector_(collector),
         checkpoints_(checkpoints) {}
@@ -58,6 +60,7 @@ class MemberSink final : public train::RunSink {
  private:
   const config::Recipe& recipe_;
   const uint64_t run_;
+  const fs::path folder_;  // of the member's run
   Follower& follower_;
   train::Collector& collector_;
   checkpoint::CheckpointCollector& checkpoints_;

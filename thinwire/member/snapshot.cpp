@@ -3,11 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
+#include <array>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "thinwire/base/passing_files.h"
 #include "thinwire/member/member.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
@@ -20,47 +21,34 @@ namespace thinwire::member {
 namespace {
 
 constexpr std::string_view kMagic = "TWSN";
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
+// The files of a checkpoint without local state.
+constexpr std::array<std::string_view, 3> kFiles = {checkpoint::kMetaFile, "weights.safetensors",
+                                                    "consensus.safetensors"};
 
 auto corrupt(std::string_view what) {
   return fail(FailureKind::kCorruptPayload, fmt::format("not a snapshot: {}", what));
 }
 
-void put_values(ByteWriter& writer, std::span<const float> values) {
-  writer.put(static_cast<uint64_t>(values.size()));
-  writer.put_bytes(as_bytes(values));
-}
-
-// False for values that are truncated or not finite.
-bool get_values(ByteReader& reader, std::vector<float>& values) {
-  const auto count = reader.get<uint64_t>();
-  if (!reader.ok() || count > reader.remaining() / sizeof(float)) return false;
-  const auto raw = reader.get_bytes(count * sizeof(float));
-  values.resize(count);
-  if (count > 0) std::memcpy(values.data(), raw.data(), raw.size());
-  return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
-}
-
-}  // namespace
-
-Bytes encode_snapshot(uint64_t run, int64_t completed, std::span<const float> weights,
-                      std::span<const NamedValues> consensus) {
-  Bytes bytes;
-  ByteWriter writer(bytes);
-  writer.put_bytes(as_bytes(kMagic));
-  writer.put(kVersion);
-  writer.put(run);
-  writer.put(completed);
-  put_values(writer, weights);
-  writer.put(static_cast<uint32_t>(consensus.size()));
-  for (const NamedValues& part : consensus) {
-    writer.put_string(part.name);
-    put_values(writer, part.values);
+// A folder for files that nobody needs once they are read or mapped.
+class PassingFolder {
+ public:
+  explicit PassingFolder(const fs::path& path) : path_(path) { fs::remove_all(path_); }
+  ~PassingFolder() {
+    std::error_code ignored;  // what remains is removed by the next one
+    fs::remove_all(path_, ignored);
   }
-  return bytes;
-}
+  PassingFolder(const PassingFolder&) = delete;
+  PassingFolder& operator=(const PassingFolder&) = delete;
 
-Result<RunSnapshot> decode_snapshot(std::span<const uint8_t> bytes) {
+ private:
+  const fs::path path_;
+  const PassingFiles files_;
+};
+
+using Contents = std::array<std::span<const uint8_t>, kFiles.size()>;
+
+Result<Contents> contents_of(std::span<const uint8_t> bytes) {
   ByteReader reader(bytes);
   const auto magic = reader.get_bytes(kMagic.size());
   if (!std::ranges::equal(magic, as_bytes(kMagic))) return corrupt("it does not begin with TWSN");
@@ -68,23 +56,49 @@ Result<RunSnapshot> decode_snapshot(std::span<const uint8_t> bytes) {
   if (version != kVersion) {
     return corrupt(fmt::format("it is of version {}, this program's is {}", version, kVersion));
   }
-  RunSnapshot snapshot;
-  snapshot.run = reader.get<uint64_t>();
-  snapshot.completed = reader.get<int64_t>();
-  if (snapshot.completed < 0) return corrupt("its steps are below 0");
-  if (!get_values(reader, snapshot.weights))
-    return corrupt("its weights are truncated or not finite");
-  const auto parts = reader.get<uint32_t>();
-  for (uint32_t part = 0; reader.ok() && part < parts; ++part) {
-    const std::string name = reader.get_string();
-    std::vector<float> values;
-    if (!get_values(reader, values)) return corrupt("its state is truncated or not finite");
-    if (!snapshot.consensus.emplace(name, std::move(values)).second) {
-      return corrupt("it has a part twice");
-    }
-  }
+  Contents contents;
+  for (std::span<const uint8_t>& file : contents) file = reader.get_bytes(reader.get<uint64_t>());
   if (!reader.at_end()) return corrupt(reader.ok() ? "bytes follow its end" : "it is truncated");
-  return snapshot;
+  return contents;
+}
+
+}  // namespace
+
+Bytes make_snapshot(uint64_t run, int64_t completed, const tensor::Arena& weights,
+                    std::span<const NamedValues> consensus, const fs::path& folder) {
+  const PassingFolder passing(folder);
+  checkpoint::CheckpointWriter files(folder);
+  files.write_weights(weights);
+  files.write_consensus(consensus);
+  files.commit({.step = static_cast<uint64_t>(completed), .run = run, .method = {}}, 0);
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  writer.put_bytes(as_bytes(kMagic));
+  writer.put(kVersion);
+  for (const std::string_view name : kFiles) {
+    const MappedFile file(folder / name);
+    writer.put(static_cast<uint64_t>(file.bytes().size()));
+    writer.put_bytes(file.bytes());
+  }
+  return bytes;
+}
+
+Result<std::unique_ptr<checkpoint::CheckpointReader>> open_snapshot(std::span<const uint8_t> bytes,
+                                                                    const fs::path& folder) {
+  const Result<Contents> contents = contents_of(bytes);
+  if (!contents) return tl::unexpected(contents.error());
+  const PassingFolder passing(folder);
+  fs::create_directories(folder);
+  for (size_t i = 0; i < kFiles.size(); ++i) {
+    AtomicFile file(folder / kFiles[i]);
+    file.write((*contents)[i]);
+    file.commit();
+  }
+  try {
+    return std::make_unique<checkpoint::CheckpointReader>(folder);
+  } catch (const Error& damage) {
+    return corrupt(damage.what());
+  }
 }
 
 InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
@@ -93,10 +107,10 @@ InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabu
   check_hosted(recipe);
   method::require_initial_model(recipe);
   const tensor::Layout layout(method::tensors_of(recipe));
-  tensor::Arena weights(layout);
-  train::set_initial_parameters(recipe, &vocabulary, weights, events::print_message);
-  auto bytes =
-      std::make_shared<const Bytes>(encode_snapshot(run, 0, std::as_const(weights).all(), {}));
+  const train::StartingWeights start =
+      train::starting_weights(recipe, &vocabulary, layout, events::print_message);
+  auto bytes = std::make_shared<const Bytes>(
+      make_snapshot(run, 0, *start.trained, {}, fs::path(recipe.run.dir) / kSnapshotFolder));
   const transport::BlobId id = transport::blob_id(*bytes);
   std::ranges::sort(coordinators);
   return {{run, recipe_hash, id.name, id.bytes, std::move(coordinators)}, std::move(bytes)};

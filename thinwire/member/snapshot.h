@@ -1,9 +1,9 @@
-// A snapshot: what a member needs to start in the middle of a run, as bytes: the weights and the
-// state on which all replicas agree. docs/formats.md, "Snapshots".
+// A snapshot: what a member needs to start in the middle of a run. It is a checkpoint of the state
+// on which all replicas agree, in one piece: the same files, one after the other, with every tensor
+// in the type in which it is kept. docs/formats.md, "Snapshots".
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,27 +11,30 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/file.h"
 #include "thinwire/base/named_span.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/membership/record.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::member {
 
-struct RunSnapshot {
-  uint64_t run = 0;
-  int64_t completed = 0;       // training steps
-  std::vector<float> weights;  // as in the parameters' arena (tensor/storage/arena.h)
-  std::map<std::string, std::vector<float>> consensus;
-};
+// The folder of a run in which the files of a snapshot are while it is made or opened.
+inline constexpr const char* kSnapshotFolder = "snapshot";
 
-Bytes encode_snapshot(uint64_t run, int64_t completed, std::span<const float> weights,
-                      std::span<const NamedValues> consensus);
+// Equal states give equal bytes. `folder` holds the files meanwhile: whatever is there is removed,
+// and it is gone when this returns. Throws Error if they cannot be written.
+Bytes make_snapshot(uint64_t run, int64_t completed, const tensor::Arena& weights,
+                    std::span<const NamedValues> consensus, const fs::path& folder);
 
-// Total: any bytes give a snapshot or kCorruptPayload with a reason. Allocates no more than the
-// input's size. All values are finite.
-Result<RunSnapshot> decode_snapshot(std::span<const uint8_t> bytes);
+// Total: any bytes give a checkpoint without local state, or kCorruptPayload with a reason; values
+// may be anything. `folder` is used as by make_snapshot; what was opened stays readable. Throws
+// Error if the files cannot be written.
+Result<std::unique_ptr<checkpoint::CheckpointReader>> open_snapshot(std::span<const uint8_t> bytes,
+                                                                    const fs::path& folder);
 
 // What a run of many hosts starts from: its initial weights as snapshot 0, and the founding record,
 // which names them.
@@ -45,7 +48,7 @@ struct InitialState {
 // run.seed. `recipe`: resolved; `recipe_hash`: of what members receive; `run`: the run's identity
 // (checkpoint::new_run_id); `coordinators`: the keys whose records count, in any order. The same
 // arguments give the same bytes, so a coordinator that starts again founds the same run. Throws
-// UsageError as check_hosted (member/member.h) and train::set_initial_parameters do.
+// UsageError as check_hosted (member/member.h) and train::starting_weights do.
 InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
                                 const Sha256& recipe_hash, uint64_t run,
                                 std::vector<PublicKey> coordinators);

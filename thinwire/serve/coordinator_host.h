@@ -79,6 +79,8 @@ struct HostOptions {
   // host starts is not dropped with these copies, nor is what protect() names.
   bool keeps = false;
   bool equal_rows = true;  // of members, as audits take it (audit_board.h)
+  // At most, of a snapshot in the middle of the run; 0: twice the initial weights.
+  uint64_t snapshot_bytes = 0;
 };
 
 // A member's latest report, which is not in the ledger.

@@ -244,7 +244,8 @@ class CoordinatorHost::Impl {
   StoreCleaner cleaner_{courier_};
   PayloadCopies copies_{courier_, inbox_, cleaner_};
   std::optional<membership::Position> cleaned_;  // as of this record
-  StrayCleaner strays_{courier_, inbox_, cleaner_, options_.membership, overlap_};
+  StrayCleaner strays_{
+      courier_, inbox_, cleaner_, options_.membership, overlap_, options_.snapshot_bytes};
   SumMaker sums_{courier_, inbox_, plan_, options_.sums, options_.keeps};
 };
 

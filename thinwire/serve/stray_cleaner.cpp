@@ -76,10 +76,11 @@ constexpr double kListSeconds =
 
 StrayCleaner::StrayCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
                            const StoreCleaner& store, const membership::Options& options,
-                           uint64_t overlap)
+                           uint64_t overlap, uint64_t snapshot_bytes)
     : courier_(courier),
       inbox_(std::move(inbox)),
       store_(store),
+      snapshot_bytes_(snapshot_bytes),
       poll_s_(options.report_s()),
       timeout_s_(options.timeout_s) {
   allowance_.open_rounds = overlap + 1;
@@ -95,6 +96,7 @@ void StrayCleaner::note_sizes(const membership::State& state) {
   }
   // A snapshot holds the weights and the state that replicas share.
   uint64_t bytes = state.founding ? 2 * state.founding->weights_bytes : 0;
+  bytes = std::max(bytes, snapshot_bytes_);
   for (const auto& [sequence, held] : state.snapshots) bytes = std::max(bytes, held.bytes);
   allowance_.snapshot_chunks = transport::chunks_in(bytes);
 }

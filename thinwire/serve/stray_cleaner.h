@@ -102,9 +102,9 @@ class ListingSchedule {
 class StrayCleaner {
  public:
   // `store` must outlive it. The courier's answers go to `inbox`, perhaps after this object is
-  // destroyed.
+  // destroyed. snapshot_bytes: of the coordinator's HostOptions.
   StrayCleaner(transport::Courier& courier, std::shared_ptr<Inbox> inbox, const StoreCleaner& store,
-               const membership::Options& options, uint64_t overlap);
+               const membership::Options& options, uint64_t overlap, uint64_t snapshot_bytes);
 
   // Requests what is due. `state`: of the ledger, as passed to store.clean().
   void tick(const membership::State& state, double now);
@@ -121,6 +121,7 @@ class StrayCleaner {
   transport::Courier& courier_;
   const std::shared_ptr<Inbox> inbox_;
   const StoreCleaner& store_;
+  const uint64_t snapshot_bytes_;
   const double poll_s_;
   const double timeout_s_;
   StrayChunks strays_;

@@ -111,26 +111,21 @@ void Replica::restore() {
       *part.bytes = start.resume->read_worker_bytes(own, part.name);
     }
   }
-  if (start.consensus != nullptr) take_consensus();
+  if (start.snapshot != nullptr) take_snapshot();
   strategy_->restored(
       {.next_step = static_cast<uint64_t>(start.first_step),
        .round_at = [this](uint64_t step) { return rounds_->at(static_cast<int64_t>(step)); },
        .ended_at = static_cast<uint64_t>(start.ended_at),
-       .from_snapshot = start.consensus != nullptr});
+       .from_snapshot = start.snapshot != nullptr});
   rounds_->restored(start.first_step);
 }
 
-void Replica::take_consensus() {
-  const std::map<std::string, std::vector<float>>& consensus = *parts_.start.consensus;
+void Replica::take_snapshot() {
   for (const StateTensor& part : all_state()) {
-    if (part.agreement != sync::Agreement::kConsensus) continue;
-    const auto found = consensus.find(part.name);
-    if (found == consensus.end() || found->second.size() != part.values.size()) {
-      throw Error(
-          fmt::format("the snapshot has no state {} of {} values", part.name, part.values.size()));
-    }
-    std::ranges::copy(found->second, part.values.begin());
+    if (part.agreement == sync::Agreement::kConsensus) parts_.start.snapshot->read_consensus(part);
   }
+  const std::string name = not_finite();
+  if (!name.empty()) throw Error(fmt::format("the snapshot: {} is not finite", name));
 }
 
 AppliedStep Replica::apply(const Round& round) {
@@ -191,17 +186,24 @@ uint64_t Replica::consensus_digest() {
   return hash_bytes(as_bytes(std::span<const uint64_t>(parts)));
 }
 
+std::string Replica::not_finite() {
+  if (!all_finite(view(params_), threads_)) return "a parameter";
+  if (strategy_->shared() != nullptr && !all_finite(view(shared()), threads_)) {
+    return "a shared weight";
+  }
+  for (const StateTensor& part : all_state()) {
+    if (!all_finite(part.view(), threads_)) return part.name;
+  }
+  return "";
+}
+
 void Replica::require_finite_state() {
-  const auto require = [&](const std::string& name, const NamedValues& values) {
-    if (all_finite(values, threads_)) return;
-    throw Error(
-        fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
-                    "schedule.warmup; earlier checkpoints are kept",
-                    completed_, name, id()));
-  };
-  require("a parameter", view(params_));
-  if (strategy_->shared() != nullptr) require("a shared weight", view(shared()));
-  for (const StateTensor& part : all_state()) require(part.name, part.view());
+  const std::string name = not_finite();
+  if (name.empty()) return;
+  throw Error(
+      fmt::format("step {}: {} of worker {} is not finite; lower optim.lr or raise "
+                  "schedule.warmup; earlier checkpoints are kept",
+                  completed_, name, id()));
 }
 
 checkpoint::WorkerState Replica::state() {

@@ -58,9 +58,9 @@ struct RunStart {
   // The checkpoint to resume from; null: a new run.
   const checkpoint::CheckpointReader* resume = nullptr;
   std::optional<int> part = {};  // of the checkpoint, which a worker takes; none: that of its rank
-  // Consensus state, by name, that goes with `initial` where a run of many hosts is joined after
-  // first_step steps; null: none.
-  const std::map<std::string, std::vector<float>>* consensus = nullptr;
+  // Where a run of many hosts is joined after first_step steps: a checkpoint without local state,
+  // from which `initial` is; null: none.
+  const checkpoint::CheckpointReader* snapshot = nullptr;
   // Null: all tensors are trained, or each worker has frozen ones of its own, from `initial`.
   std::shared_ptr<const FrozenWeights> frozen = {};
   std::set<std::string> evaluated = {};  // evaluations after first_step that are already recorded
@@ -161,7 +161,9 @@ class Replica {
 
  private:
   void restore();
-  void take_consensus();
+  void take_snapshot();
+  // The name of something that a checkpoint would hold and that is not finite; empty: nothing.
+  std::string not_finite();
   // All state besides the parameters, and the digest of the part on which replicas agree.
   std::vector<StateTensor> all_state();
   uint64_t consensus_digest();
