@@ -64,7 +64,8 @@ void take_entry(std::span<const uint8_t> bytes) {
 void take_recipe(std::string_view text) {
   try {
     const auto recipe = member_recipe(text, {}, "run", "data");
-    require(recipe.run.dir == "run" && recipe.data.dir == "data" && recipe.train.init.empty());
+    require(recipe.run.dir == "run" && recipe.data.dir == "data" &&
+            (recipe.train.init.empty() || recipe.train.init == kSharedBase));
   } catch (const thinwire::Error&) {
     return;
   }

@@ -59,6 +59,26 @@ TEST(RunDescription, NamesTheFilesOfTheModelWhereThereAreSome) {
   EXPECT_NE(read->model_files, sample().model_files);
 }
 
+TEST(RunDescription, NamesTheBaseOfAnAdapterWhereThereIsOne) {
+  RunDescription description = sample();
+  const auto part = [](std::string_view text) { return transport::blob_id(as_bytes(text)); };
+  description.base = {9, {{"config.json", {part("{}")}}, {"weights", {part("a"), part("bc")}}}};
+  const Bytes bytes = encode_description(description);
+  const auto read = decode_description(bytes);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  EXPECT_EQ(read->base->bytes(), 5u);
+  const auto refused = [&](const std::string& name) {
+    std::string text(bytes.begin(), bytes.end());
+    text.replace(text.find("config.json"), std::string("config.json").size(), name);
+    const auto other = decode_description(as_bytes(text));
+    return other ? "" : other.error().message;
+  };
+  EXPECT_THAT(refused("../config.json"), HasSubstr("a file whose name is a path"));
+  EXPECT_THAT(refused(".."), HasSubstr("a file whose name is a path"));
+  EXPECT_THAT(refused("weights"), HasSubstr("a file of its base twice"));
+}
+
 TEST(RunDescription, OtherVersionsAreNamed) {
   EXPECT_THAT(refusal(fmt::format("\"protocol\": {}", kProtocolVersion), "\"protocol\": 9"),
               HasSubstr("protocol version 9"));

@@ -49,13 +49,12 @@ TEST(SharedRecipe, DifferencesNameTheFields) {
 }
 
 TEST(SharedRecipe, AMemberSetsOnlyWhatBelongsToItsMachine) {
-  const std::vector<std::string> own = {
-      "run.dir=x",        "data.dir=y",           "train.threads=1",
-      "train.device=cpu", "train.precision=fp32", "log.every=5",
-      "links.delay_s=0.1"};
+  const std::vector<std::string> own = {"run.dir=x",     "data.dir=y",       "train.threads=1",
+                                        "train.init=/x", "train.device=cpu", "train.precision=fp32",
+                                        "log.every=5",   "links.delay_s=0.1"};
   EXPECT_EQ(refusal([&] { check_local_overrides(own); }), "");
   for (const std::string field : {"optim.lr=1", "train.steps=3", "run.seed=2", "data.text=t",
-                                  "run.name=n", "train.init=/x"}) {
+                                  "run.name=n", "adapter.init=/x"}) {
     const std::vector<std::string> one = {field};
     EXPECT_THAT(refusal([&] { check_local_overrides(one); }),
                 HasSubstr(field.substr(0, field.find('=')) + " belongs to the run"));
@@ -93,6 +92,17 @@ TEST(SharedRecipe, AMemberKnowsWhatIsLearnt) {
   EXPECT_EQ(member_recipe(text, {}, "here", "mine").data.records, "labels");
 }
 
+TEST(SharedRecipe, AMemberOfARunWithAnAdapterHasTheBaseInAFolderOfItsOwn) {
+  const std::string text = shared_recipe_text(
+      recipe({"adapter.kind=lora", "train.init=there", "adapter.init=factors", "model.vocab=300"}));
+  EXPECT_THAT(text, testing::Not(HasSubstr("there")));
+  EXPECT_THAT(text, testing::Not(HasSubstr("factors")));
+  EXPECT_EQ(member_recipe(text, {}, "here", "mine", "copy").train.init, "copy");
+  EXPECT_EQ(member_recipe(text, {}, "here", "mine").train.init, kSharedBase);
+  const std::vector<std::string> own = {"train.init=copy"};
+  check_local_overrides(own);
+}
+
 TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
   const config::Recipe member = member_recipe("[run]\ndir = \"/etc\"\n", {}, "here", "mine");
   EXPECT_EQ(member.run.dir, "here");
@@ -104,6 +114,11 @@ TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
   EXPECT_THAT(
       refusal([] { (void)member_recipe("[train]\ninit = \"/etc\"\n", {}, "here", "mine"); }),
       HasSubstr("train.init"));
+  EXPECT_THAT(refusal([] {
+                (void)member_recipe("[train]\ninit = \"/etc\"\n[adapter]\nkind = \"lora\"\n", {},
+                                    "here", "mine");
+              }),
+              HasSubstr("train.init"));
 }
 
 }  // namespace

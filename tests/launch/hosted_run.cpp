@@ -249,6 +249,15 @@ void HostedRun::start_straying(int number) {
   start(std::move(options), number, std::move(member));
 }
 
+void HostedRun::start_with_base(int number, const fs::path& base) {
+  auto member = std::make_unique<Participant>();
+  member->signer = signer_of(static_cast<uint8_t>(number));
+  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member::MemberOptions options = options_of(number, *member);
+  options.recipe.train.init = base.string();
+  start(std::move(options), number, std::move(member));
+}
+
 void HostedRun::start_site(int number, int ranks) {
   members_.erase(number);  // its connection of before
   auto member = std::make_unique<Participant>();
@@ -288,7 +297,9 @@ void HostedRun::start(int number, std::unique_ptr<Participant> member) {
 member::MemberOptions HostedRun::options_of(int number, Participant& member) {
   member::MemberOptions options{
       .recipe = resolved_, .founding = initial_state_.founding, .stop = &member.stop};
-  options.recipe.train.init.clear();  // as in received recipes
+  options.base_digest = initial_state_.base_digest;
+  if (options.base_digest == 0) options.recipe.train.init.clear();  // as in received recipes
+  options.recipe.adapter.init.clear();
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
   options.hooks.message = [this](const std::string& text) {

@@ -55,6 +55,8 @@ class HostedRun {
   void start_withholding(int number, WithholdingCourier::Passes passes);
   // Likewise, and trains on other rows than those that it is assigned.
   void start_straying(int number);
+  // Likewise, with another folder for the base of the run's adapter.
+  void start_with_base(int number, const fs::path& base);
   // Likewise, as a site of so many ranks, which are threads.
   void start_site(int number, int ranks);
   // Starts an auditor, which is no member; the coordinator believes those that admit_auditor() was

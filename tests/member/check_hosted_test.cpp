@@ -23,7 +23,6 @@ TEST(CheckHosted, RefusesWhatMembersCannotDoByName) {
       {{"optim.method=galore", "optim.gradients=projected"}, "[optim] gradients must be \"whole\""},
       {{"optim.method=galore", "optim.gradients=projected"},
        "or galore with galore.basis = \"seeded\""},
-      {{"adapter.kind=low_rank"}, "[adapter] kind must be \"none\""},
       {{"sync.method=diloco", "sync.absent=[\"1=2-3\"]"},
        "[sync] absent must be empty for members on many hosts, got [\"1=2-3\"]"},
       {{"eval.tasks=[\"piqa\"]", "eval.data=\"x\""}, "[eval] tasks must be empty"},

@@ -61,8 +61,10 @@ TEST(Combinations, SayWhatTheChecksSay) {
         load_recipe("", std::vector<std::string>{"sync.method=distro", "sync.shares=speed"});
       }),
       HasSubstr(pair("sync.method = distro", "sync.shares = speed").refusal));
-  EXPECT_THAT(pair("adapter.kind = lora", "thinwire serve").refusal,
-              HasSubstr("[adapter] kind must be \"none\" for members on many hosts, got \"lora\""));
+  EXPECT_TRUE(pair("adapter.kind = lora", "thinwire serve").works());
+  EXPECT_THAT(
+      pair("sync.within = allreduce", "thinwire serve").refusal,
+      HasSubstr("[sync] within must be \"none\" for members on many hosts, got \"allreduce\""));
   EXPECT_THAT(pair("sync.late = count", "sync.absent = 1=1-1").refusal,
               HasSubstr("[sync] absent must be empty for members on many hosts"));
   EXPECT_THAT(pair("train.offload = true", "thinwire join train.launcher=mpi").refusal,

@@ -76,6 +76,13 @@ HfWeights::HfWeights(const fs::path& folder) : folder_(folder) {
   if (files_.contains(kBareEmbedding)) add_encoder_prefix();
 }
 
+std::vector<std::string> HfWeights::file_names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, shard] : shards_) names.push_back(name);
+  if (!shards_.contains(kSingleFile)) names.emplace_back(kIndexFile);
+  return names;
+}
+
 void HfWeights::open_shards(const fs::path& index) {
   const Json weight_map = read_weight_map(index);
   for (const auto& [tensor, file] : weight_map.items()) {

@@ -2,6 +2,7 @@
 // model.safetensors.index.json lists.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "thinwire/checkpoint/weights.h"
@@ -25,6 +26,8 @@ class HfWeights {
   // configuration, and the head of a tied model if it equals the embedding, or stands for it where
   // that is absent. An encoder may have other heads, which are left out, or none (has_head).
   checkpoint::TensorFiles select(const method::ModelSpec& model);
+  // The names of the files: those with tensors, and the index of several.
+  std::vector<std::string> file_names() const;
   // Whether there is a tensor of the head of this encoder.
   bool has_head(const method::ModelSpec& model) const;
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <optional>
 #include <string_view>
@@ -16,6 +17,7 @@
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/convert/hf.h"
+#include "thinwire/convert/hf_folder.h"
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -25,8 +27,11 @@
 namespace thinwire::convert {
 namespace {
 
+constexpr std::array kVocabularyFiles = {data::kSentencePieceFile, data::kByteFile,
+                                         data::kTokenizerFile};
+
 std::unique_ptr<data::Vocabulary> load_vocabulary(const fs::path& checkpoint) {
-  for (const char* name : {data::kSentencePieceFile, data::kByteFile, data::kTokenizerFile}) {
+  for (const char* name : kVocabularyFiles) {
     if (fs::exists(checkpoint / name)) return data::Vocabulary::load_file(checkpoint / name);
   }
   return nullptr;
@@ -209,6 +214,39 @@ LoadedModel load_model(const fs::path& path, const fs::path& base, tensor::Arena
   if (!is_hf_folder(path)) throw_no_model(path);
   require_no_base(path, base);
   return load_hf(path, {}, 0, into);
+}
+
+namespace {
+
+[[noreturn]] void refuse_factors(const fs::path& path) {
+  throw UsageError(fmt::format(
+      "{} holds factors, and the model that they belong to is elsewhere; merge them (`thinwire "
+      "import` with --base, or `thinwire export`) and name the result",
+      path.string()));
+}
+
+std::vector<fs::path> files_of(const checkpoint::CheckpointReader& reader) {
+  const method::AdapterSpec adapter = recipe_of(reader).adapter;
+  const method::AdapterKind& kind = method::find_adapter(adapter.kind);
+  if (method::is_adapted(adapter) && kind.has_base && !kind.merges) refuse_factors(reader.folder());
+  std::vector<fs::path> files = {reader.folder() / checkpoint::kMetaFile};
+  for (const auto& [name, file] : reader.files()) files.push_back(reader.folder() / name);
+  return files;
+}
+
+}  // namespace
+
+std::vector<fs::path> model_files(const fs::path& path) {
+  if (const auto reader = open_run(path)) return files_of(*reader);
+  if (is_peft_folder(path)) refuse_factors(path);
+  if (!is_hf_folder(path)) throw_no_model(path);
+  std::vector<fs::path> files;
+  for (const std::string& name : HfWeights(path).file_names()) files.push_back(path / name);
+  for (const auto& [name, text] : read_origin(path)) files.push_back(path / name);
+  for (const char* name : kVocabularyFiles) {
+    if (is_file(path / name)) files.push_back(path / name);
+  }
+  return files;
 }
 
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,

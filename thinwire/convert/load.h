@@ -78,6 +78,11 @@ int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabu
 // architecture table are complete. Throws as load_model.
 config::Recipe describe_model(const fs::path& path);
 
+// The files that hold the whole model in such a folder, all in one folder and with everything that
+// load_model reads of it. Throws UsageError for folders that hold factors alone, whose model is
+// elsewhere; throws otherwise as load_model.
+std::vector<fs::path> model_files(const fs::path& path);
+
 // Opens the checkpoint `path`, or the newest one of the run `path`; null if it is neither. If a
 // run's newest checkpoint is damaged, the Error names the one to use instead.
 std::unique_ptr<checkpoint::CheckpointReader> open_run(const fs::path& path);

@@ -16,6 +16,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/requests.h"
+#include "thinwire/hosts/run_base.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/self_check.h"
@@ -213,19 +214,18 @@ std::map<std::string, std::string> model_files(MemberConnection& connection,
   return {{kModelFiles, read_text_file(file)}};
 }
 
-void receive(MemberConnection& connection, const JoinOptions& options,
-             const RunDescription& description, const fs::path& folder) {
-  std::optional<events::Progress> shown;
-  const auto fetch = [&](const transport::BlobId& blob) {
-    return fetch_file(connection, options, blob);
-  };
-  receive_data(folder, description, {fetch, [&](uint64_t done, uint64_t all) {
-                                       if (!shown) {
-                                         shown.emplace("receiving data", static_cast<int64_t>(all),
-                                                       events::ProgressOptions{.bytes = true});
-                                       }
-                                       shown->update(static_cast<int64_t>(done), {});
-                                     }});
+// Fetches from the run, and shows how far it is with `what`.
+Reception receive(MemberConnection& connection, const JoinOptions& options,
+                  const std::string& what) {
+  const auto shown = std::make_shared<std::optional<events::Progress>>();
+  return {[&](const transport::BlobId& blob) { return fetch_file(connection, options, blob); },
+          [what, shown](uint64_t done, uint64_t all) {
+            if (!*shown) {
+              shown->emplace(what, static_cast<int64_t>(all),
+                             events::ProgressOptions{.bytes = true});
+            }
+            (*shown)->update(static_cast<int64_t>(done), {});
+          }};
 }
 
 // The folder with the run's data: this machine's own, or where it was received.
@@ -243,12 +243,36 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
   events::print_message(fmt::format("receives {} of data into {}",
                                     format_bytes(static_cast<double>(description.data_bytes())),
                                     received.string()));
-  receive(connection, options, description, received);
+  receive_data(received, description, receive(connection, options, "receiving data"));
   if (const std::string why = differs_from(received, description); !why.empty()) {
     throw Error(
         fmt::format("{} {}, although it was received from the run", received.string(), why));
   }
   return received;
+}
+
+// Where the run's base is or will be: in a folder of this machine, or in what is received; empty if
+// the run has none.
+fs::path base_folder(const RunDescription& description, const config::Recipe& local,
+                     const fs::path& folder) {
+  if (description.base) {
+    return local.train.init.empty() ? folder / kBaseFolder : fs::path(local.train.init);
+  }
+  if (local.train.init.empty()) return {};
+  throw UsageError(
+      fmt::format("[train] init must be empty for a run whose weights all come from "
+                  "its coordinator, got \"{}\"",
+                  local.train.init));
+}
+
+void find_base(MemberConnection& connection, const JoinOptions& options, const DescribedBase& base,
+               const fs::path& folder) {
+  if (fs::exists(folder)) return;
+  events::print_message(
+      fmt::format("receives {} of the base into {}; train.init=FOLDER names a "
+                  "copy of this machine instead",
+                  format_bytes(static_cast<double>(base.bytes())), folder.string()));
+  receive_base(folder, base, receive(connection, options, "receiving the base"));
 }
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
@@ -294,9 +318,12 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   const SelfCheckOptions limits{.cap_bytes = options.memory_bytes,
                                 .ranks = site == nullptr ? 1 : site->ranks(),
                                 .audits = options.audits};
-  check_cap(member_recipe(description.recipe, options.overrides, folder, {}), limits);
+  const fs::path base = base_folder(description, local, folder);
+  check_cap(member_recipe(description.recipe, options.overrides, folder, {}, base), limits);
   const fs::path data = find_data(connection, options, description, local, folder);
-  const config::Recipe recipe = member_recipe(description.recipe, options.overrides, folder, data);
+  if (base == folder / kBaseFolder) find_base(connection, options, *description.base, base);
+  const config::Recipe recipe =
+      member_recipe(description.recipe, options.overrides, folder, data, base);
   const SelfCheck check = check_machine(connection, options, description.founding, recipe, limits);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
@@ -305,6 +332,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   member.recipe = recipe;
   member.founding = description.founding;
   member.model_files = model_files(connection, options, description, folder);
+  if (description.base) member.base_digest = description.base->digest;
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
   member.audits = options.audits;

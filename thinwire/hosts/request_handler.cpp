@@ -133,15 +133,10 @@ Bytes bytes_of(std::string_view text) {
   return {bytes.begin(), bytes.end()};
 }
 
-std::shared_ptr<const Bytes> read_bytes(const fs::path& file) {
-  const MappedFile mapped(file);
-  return std::make_shared<const Bytes>(mapped.bytes().begin(), mapped.bytes().end());
-}
-
 }  // namespace
 
 RequestHandler::RequestHandler(transport::Courier& courier, const Signer& coordinator,
-                               const std::map<Sha256, fs::path>& files, Callbacks callbacks)
+                               const std::map<Sha256, FilePart>& files, Callbacks callbacks)
     : courier_(courier),
       files_(files),
       callbacks_(std::move(callbacks)),
@@ -236,7 +231,8 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   if (in_progress != uploads_.end()) return in_progress->incoming.push_back(incoming);
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
   if (callbacks_.provides) callbacks_.provides(name);
-  courier_.put(read_bytes(file->second), transport::Priority::kBulk, upload.stored.setter());
+  courier_.put(std::make_shared<const Bytes>(read_part(file->second)), transport::Priority::kBulk,
+               upload.stored.setter());
 }
 
 void RequestHandler::finish_uploads() {

@@ -20,6 +20,7 @@
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/requests.h"
+#include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/transport/courier/courier.h"
@@ -108,9 +109,9 @@ class RequestHandler {
     std::vector<std::string> sites = {};
   };
 
-  // `files`: the files that may be requested, by blob name. All references must outlive it.
+  // `files`: what may be requested, by blob name. All references must outlive it.
   RequestHandler(transport::Courier& courier, const Signer& coordinator,
-                 const std::map<Sha256, fs::path>& files, Callbacks callbacks);
+                 const std::map<Sha256, FilePart>& files, Callbacks callbacks);
 
   // Answers the requests received so far; waits up to `timeout_s` for one.
   void serve_pending(double timeout_s);
@@ -137,7 +138,7 @@ class RequestHandler {
   void finish_placements();
 
   transport::Courier& courier_;
-  const std::map<Sha256, fs::path>& files_;
+  const std::map<Sha256, FilePart>& files_;
   const Callbacks callbacks_;
   std::set<Sha256> provided_;
   std::list<Upload> uploads_;

@@ -66,6 +66,15 @@ std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenS
   return all;
 }
 
+Bytes read_part(const FilePart& part) {
+  const MappedFile mapped(part.file);
+  if (part.offset > mapped.bytes().size() || part.bytes > mapped.bytes().size() - part.offset) {
+    throw Error(fmt::format("{} is shorter than when the run was founded", part.file.string()));
+  }
+  const auto bytes = mapped.bytes().subspan(part.offset, part.bytes);
+  return {bytes.begin(), bytes.end()};
+}
+
 std::vector<DataFile> data_files(const RunDescription& description) {
   std::vector<DataFile> files{{description.vocabulary.blob, description.vocabulary.file}};
   for (const DescribedSet& set : description.sets) {

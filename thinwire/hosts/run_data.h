@@ -31,6 +31,15 @@ struct DataFile {
   transport::BlobId blob;
   fs::path file;  // relative to the folder
 };
+// A blob that is a part of a file.
+struct FilePart {
+  fs::path file;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+};
+// Throws Error if the file is shorter.
+Bytes read_part(const FilePart& part);
+
 // The vocabulary first, then all shards.
 std::vector<DataFile> data_files(const RunDescription& description);
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
@@ -91,6 +92,38 @@ DescribedVocabulary read_vocabulary(const Json& json) {
   return vocabulary;
 }
 
+Json print(const DescribedBase& base) {
+  Json files = Json::array();
+  for (const DescribedFile& file : base.files) {
+    Json parts = Json::array();
+    for (const transport::BlobId& part : file.parts) parts.push_back(print(part));
+    files.push_back({{"name", file.name}, {"parts", parts}});
+  }
+  return {{"digest", to_hex(base.digest)}, {"files", files}};
+}
+
+// Its name becomes that of a file in a folder.
+DescribedFile read_file(const Json& json) {
+  DescribedFile file{json.at("name"), {}};
+  const bool plain = !file.name.empty() && file.name != "." && file.name != ".." &&
+                     std::ranges::none_of(file.name, [](char c) {
+                       return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+                     });
+  if (!plain) throw Malformed{"a file whose name is a path"};
+  for (const Json& part : json.at("parts")) file.parts.push_back(read_blob(part));
+  return file;
+}
+
+DescribedBase read_base(const Json& json) {
+  DescribedBase base{read_digest(json.at("digest")), {}};
+  std::set<std::string> names;
+  for (const Json& one : json.at("files")) {
+    const DescribedFile& file = base.files.emplace_back(read_file(one));
+    if (!names.insert(file.name).second) throw Malformed{"a file of its base twice"};
+  }
+  return base;
+}
+
 Json print(const membership::Founding& founding) {
   Json coordinators = Json::array();
   for (const PublicKey& key : founding.coordinators)
@@ -137,6 +170,7 @@ Result<RunDescription> read_description(const Json& json) {
   description.vocabulary = read_vocabulary(json.at("vocabulary"));
   for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
   if (json.contains("model_files")) description.model_files = read_blob(json.at("model_files"));
+  if (json.contains("base")) description.base = read_base(json.at("base"));
   if (description.sets.empty() || description.sets.front().name != "train") {
     throw Malformed{"it has no training set"};
   }
@@ -144,6 +178,14 @@ Result<RunDescription> read_description(const Json& json) {
 }
 
 }  // namespace
+
+uint64_t DescribedBase::bytes() const {
+  uint64_t bytes = 0;
+  for (const DescribedFile& file : files) {
+    for (const transport::BlobId& part : file.parts) bytes += part.bytes;
+  }
+  return bytes;
+}
 
 uint64_t RunDescription::data_bytes() const {
   uint64_t bytes = 0;
@@ -164,6 +206,7 @@ Bytes encode_description(const RunDescription& description) {
                {"vocabulary", print(description.vocabulary)},
                {"sets", sets}};
   if (description.model_files) json["model_files"] = print(*description.model_files);
+  if (description.base) json["base"] = print(*description.base);
   const std::string text = print_json(json, {.indent = 1}) + "\n";
   const auto bytes = as_bytes(text);
   return {bytes.begin(), bytes.end()};

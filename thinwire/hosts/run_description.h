@@ -45,6 +45,22 @@ struct DescribedVocabulary {
   bool operator==(const DescribedVocabulary&) const = default;
 };
 
+// A file in parts, one after the other, which are not empty unless the file is.
+struct DescribedFile {
+  std::string name;  // in its folder
+  std::vector<transport::BlobId> parts;
+  bool operator==(const DescribedFile&) const = default;
+};
+
+// The model that an adapter's factors belong to (run_base.h).
+struct DescribedBase {
+  uint64_t digest = 0;  // of its weights (checkpoint/adapter_base.h)
+  std::vector<DescribedFile> files;
+  bool operator==(const DescribedBase&) const = default;
+
+  uint64_t bytes() const;  // of all files
+};
+
 struct RunDescription {
   int numerics = 0;    // version (checkpoint/checkpoint.h)
   std::string recipe;  // TOML, without the fields that belong to a machine (shared_recipe.h)
@@ -54,6 +70,8 @@ struct RunDescription {
   // What members' checkpoints keep for an export (train::origin_files), the content of
   // kModelFiles; nothing if the model is from no Hugging Face folder.
   std::optional<transport::BlobId> model_files;
+  // Nothing if members need no model besides snapshot 0.
+  std::optional<DescribedBase> base;
   bool operator==(const RunDescription&) const = default;
 
   uint64_t data_bytes() const;  // of all shards

@@ -4,14 +4,18 @@
 #include <fmt/ranges.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
+#include <vector>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/run_base.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -135,6 +139,21 @@ uint64_t run_id(const config::Recipe& recipe, const data::Vocabulary& vocabulary
                                 checkpoint::kNumericsVersion);
 }
 
+// Describes the base in train.init, or checks that it is the one that is described.
+void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
+  if (digest == 0) return;
+  std::optional<DescribedBase>& base = run.description.base;
+  const std::vector<fs::path> files = train::initial_model_files(recipe);
+  if (!base) base = describe_base(digest, files);
+  if (base->digest != digest) {
+    throw UsageError(fmt::format(
+        "[train] init: the weights in {} have the digest {}, and those of the base with which the "
+        "run in {} started {}; name the original one, or choose another run.dir",
+        recipe.train.init, to_hex(digest), recipe.run.dir, to_hex(base->digest)));
+  }
+  run.files.merge(base_parts(*base, files.front().parent_path()));
+}
+
 // Makes snapshot 0, and the founding if there is none yet.
 void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary& vocabulary,
            uint64_t id) {
@@ -150,6 +169,7 @@ void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary&
   }
   founding = std::move(initial.founding);
   run.weights = std::move(initial.weights);
+  take_base(run, recipe, initial.base_digest);
 }
 
 void store_description(ServedRun& run, const config::Recipe& recipe) {
@@ -195,13 +215,16 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
   run.seed = coordinator_seed(folder);
   const bool is_founded = fs::exists(folder / kDescriptionFile);
   if (is_founded) run.description = founded(recipe, run.description);
-  found(run, recipe, *vocabulary, id);
+  // The model in train.init may have moved since.
+  found(run, recipe, *vocabulary, is_founded ? run.description.founding.run : id);
   if (!is_founded) store_description(run, recipe);
   for (const DataFile& one : data_files(run.description)) {
-    run.files.emplace(one.blob.name, fs::path(recipe.data.dir) / one.file);
+    run.files.emplace(one.blob.name,
+                      FilePart{fs::path(recipe.data.dir) / one.file, 0, one.blob.bytes});
   }
   if (run.description.model_files) {
-    run.files.emplace(run.description.model_files->name, folder / kModelFiles);
+    const transport::BlobId& texts = *run.description.model_files;
+    run.files.emplace(texts.name, FilePart{folder / kModelFiles, 0, texts.bytes});
   }
   run.recipe = std::move(recipe);
   return run;
@@ -232,9 +255,7 @@ bool publish_run(transport::Courier& courier, const Signer& coordinator, const S
                  const std::atomic<bool>* stop) {
   store(courier, run.weights, "the initial weights", stop);
   const auto store_file = [&](const transport::BlobId& blob, const char* what) {
-    const MappedFile file(run.files.at(blob.name));
-    store(courier, std::make_shared<const Bytes>(file.bytes().begin(), file.bytes().end()), what,
-          stop);
+    store(courier, std::make_shared<const Bytes>(read_part(run.files.at(blob.name))), what, stop);
   };
   store_file(run.description.vocabulary.blob, "the vocabulary");
   if (run.description.model_files) {

@@ -19,6 +19,7 @@
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nats_jwt.h"
@@ -44,7 +45,8 @@ struct ServedRun {
   config::Recipe recipe;  // resolved
   RunDescription description;
   std::shared_ptr<const Bytes> weights;  // snapshot 0
-  std::map<Sha256, fs::path> files;      // vocabulary, shards and model files, by blob name
+  // Vocabulary, shards, model files, and what the base is made of, by blob name.
+  std::map<Sha256, FilePart> files;
 };
 
 // Where `thinwire serve` keeps the run of a recipe that names no run.dir: apart from that of

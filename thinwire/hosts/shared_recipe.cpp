@@ -12,17 +12,20 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/member/member.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/resolve.h"
 
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::array<std::string_view, 10> kLocal = {
-    "run.dir",        "data.dir",      "train.threads",     "train.device", "train.precision",
-    "train.launcher", "train.offload", "train.offload_dir", "log.*",        "links.*"};
+constexpr std::array<std::string_view, 11> kLocal = {
+    "run.dir",           "data.dir",        "train.init",     "train.threads",
+    "train.device",      "train.precision", "train.launcher", "train.offload",
+    "train.offload_dir", "log.*",           "links.*"};
 // Replaced by what the description carries instead.
-constexpr std::array<std::string_view, 3> kReplaced = {"data.*", "train.init", "train.launcher"};
+constexpr std::array<std::string_view, 4> kReplaced = {"data.*", "train.init", "train.launcher",
+                                                       "adapter.init"};
 // But members must know what is learnt.
 constexpr std::string_view kKept = "data.records";
 constexpr const char* kOrigin = "the run's recipe";
@@ -52,6 +55,8 @@ config::Recipe shared_part(const config::Recipe& resolved) {
   // Weights in bf16 are multiplied as they are, on all machines.
   const bool rounded = resolved.train.weights != WeightFormat::kF32;
   if (rounded) shared.train.precision = resolved.train.precision;
+  const bool adapts = method::is_adapted(resolved.adapter) && !resolved.train.init.empty();
+  if (adapts) shared.train.init = kSharedBase;
   return shared;
 }
 
@@ -113,7 +118,7 @@ void check_local_overrides(std::span<const std::string> overrides) {
     if (is_machine_local(field)) continue;
     throw UsageError(
         fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
-                    "run.dir, data.dir, train.threads, train.device, train.precision, "
+                    "run.dir, data.dir, train.init, train.threads, train.device, train.precision, "
                     "train.offload, train.offload_dir, train.launcher, log.* and links.*",
                     one, field));
   }
@@ -122,7 +127,8 @@ void check_local_overrides(std::span<const std::string> overrides) {
 }
 
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
-                             const fs::path& run_dir, const fs::path& data_dir) {
+                             const fs::path& run_dir, const fs::path& data_dir,
+                             const fs::path& base) {
   refuse_paths(config::parse_recipe(text, kOrigin, {}, method::method_sections()));
   config::Recipe recipe = config::parse_recipe(text, kOrigin, overrides, method::method_sections());
   refuse_control_characters(recipe);
@@ -133,6 +139,7 @@ config::Recipe member_recipe(std::string_view text, std::span<const std::string>
   }
   recipe.run.dir = run_dir.string();
   recipe.data.dir = data_dir.string();
+  if (!base.empty()) recipe.train.init = base.string();
   method::check_choices(recipe);
   return recipe;
 }

@@ -12,13 +12,16 @@
 namespace thinwire::hosts {
 
 // Whether a member that joins a run may set this field, "table.field": run.dir, data.dir,
-// train.threads, train.device, train.precision, train.offload, train.offload_dir,
-// train.launcher, and the tables [log] and [links].
+// train.init (a copy of an adapter's base), train.threads, train.device, train.precision,
+// train.offload, train.offload_dir, train.launcher, and the tables [log] and [links].
 bool is_machine_local(std::string_view field);
+
+// Stands in a run's recipe for the folder of the base, which each machine has elsewhere.
+inline constexpr const char* kSharedBase = "base";
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at
 // their defaults and no paths in it: [data] but for data.records is replaced by digests, train.init
-// by snapshot 0.
+// and adapter.init by snapshot 0. Where an adapter has a base, train.init is kSharedBase.
 std::string shared_recipe_text(const config::Recipe& resolved);
 
 // Throws UsageError for recipes that runs of many hosts do not support (member::check_hosted).
@@ -33,11 +36,13 @@ std::vector<std::string> shared_differences(const config::Recipe& before,
 void check_local_overrides(std::span<const std::string> overrides);
 
 // The recipe with which a member trains: the received text, then the member's own overrides, which
-// check_local_overrides has allowed, then the two folders. Unless the overrides say otherwise, a
+// check_local_overrides has allowed, then the folders; `base`: of an adapter's base, if the run has
+// one and it is known. Unless the overrides say otherwise, a
 // member computes on all cores that it may use, and each rank of an MPI job on one: ranks of one
 // machine share its cores. Throws UsageError for what it does not
-// understand, if the text sets [data] or train.init, or if a value in it has control characters.
+// understand, if the text sets [data] or names a model, or if a value in it has control characters.
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
-                             const fs::path& run_dir, const fs::path& data_dir);
+                             const fs::path& run_dir, const fs::path& data_dir,
+                             const fs::path& base = {});
 
 }  // namespace thinwire::hosts

@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "thinwire/base/cores.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/checkpoint/run_folder.h"
 #include "thinwire/data/vocabulary.h"
@@ -24,6 +26,7 @@
 #include "thinwire/member/member_sink.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
@@ -32,6 +35,7 @@
 #include "thinwire/train/collector.h"
 #include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
+#include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
@@ -81,6 +85,7 @@ class Membership {
       return {MemberOutcome::kFinished, recipe_.train.steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
+    own_frozen_ = load_frozen();
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
                                    [this](const auto& text) { notify(text); });
     Follower follower(
@@ -149,6 +154,28 @@ class Membership {
     return result;
   }
 
+  // Tensors that the run does not train, as the base has them; null: there are none.
+  std::shared_ptr<train::FrozenWeights> load_frozen() const {
+    const bool is_adapted = method::is_adapted(recipe_.adapter);
+    if (!is_adapted || !method::find_adapter(recipe_.adapter.kind).has_base) return nullptr;
+    train::StartingWeights start =
+        train::starting_weights(recipe_, vocabulary_.get(), layout_, events::print_message);
+    if (start.base_digest != options_.base_digest) {
+      throw UsageError(
+          fmt::format("[train] init: the weights in {} have the digest {}, and those of the run's "
+                      "base {}; name a folder that holds the base, or leave the field out to "
+                      "receive it",
+                      recipe_.train.init, to_hex(start.base_digest), to_hex(options_.base_digest)));
+    }
+    return start.frozen;
+  }
+
+  // Those that a replica changes by merging are its own, so they are read again for the next one.
+  std::shared_ptr<train::FrozenWeights> frozen() {
+    if (!method::find_adapter(recipe_.adapter.kind).merges) return own_frozen_;
+    return own_frozen_ != nullptr ? std::move(own_frozen_) : load_frozen();
+  }
+
   std::shared_ptr<tensor::Arena> make_weights() const {
     return std::make_shared<tensor::Arena>(layout_, method::trained_format(recipe_),
                                            train::make_offload(recipe_));
@@ -198,13 +225,13 @@ class Membership {
   void find_reference(Follower& follower, const Replica& replica) {
     if (reference_ != nullptr) return;
     const auto first_weights = [&] {
-      if (replica.completed == 0) return train::StartingWeights{replica.weights, nullptr};
+      if (replica.completed == 0) return train::StartingWeights{replica.weights, frozen()};
       const auto snapshot = fetch(first_state(options_.founding), [&] {
         follower.show_why_silent();
         return follower.stopped();
       });
       if (!snapshot) throw train::Aborted("stopped");
-      train::StartingWeights first{make_weights(), nullptr};
+      train::StartingWeights first{make_weights(), frozen()};
       snapshot->read_weights(*first.trained);
       return first;
     };
@@ -238,11 +265,22 @@ class Membership {
     return replica.checkpoint ? plan_.settled_rounds(completed) : plan_.round_of(completed);
   }
 
+  std::map<std::string, std::string> checkpoint_texts() const {
+    std::map<std::string, std::string> texts = options_.model_files;
+    if (options_.base_digest != 0) {
+      texts[checkpoint::kAdapterBaseFile] =
+          checkpoint::print_adapter_base({options_.base_digest, recipe_.train.init});
+    }
+    return texts;
+  }
+
   MemberResult train(Follower& follower, Replica replica) {
     ThreadPool threads(1);
     const uint64_t first_digest =
         train::bytes_digest(std::as_const(*replica.weights).bytes(), threads);
-    train::InitialParameters initial(std::move(replica.weights), 1);
+    const bool merges = method::find_adapter(recipe_.adapter.kind).merges;
+    std::shared_ptr<train::FrozenWeights> frozen = this->frozen();
+    train::InitialParameters initial(std::move(replica.weights), 1, merges ? frozen : nullptr);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
                                         : std::set<std::string>();
     report::Recorder recorder(recipe_, folder_.path(), replica.completed, {.rows = kOwnRows});
@@ -251,7 +289,7 @@ class Membership {
         folder_.checkpoints(), recipe_.checkpoint.keep,
         {options_.founding.run, corpus_.digests, 0, recipe_.sync.method,
          config::print_recipe(recipe_), vocabulary_->file(),
-         recipe_.train.batch * recipe_.train.sequence, options_.model_files});
+         recipe_.train.batch * recipe_.train.sequence, checkpoint_texts()});
     MemberSink sink(recipe_, options_.founding.run, folder_.path(), follower, collector,
                     checkpoints);
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
@@ -278,6 +316,7 @@ class Membership {
                               .resume = replica.checkpoint.get(),
                               .part = MemberSink::kOnlyWorker,
                               .snapshot = joins ? replica.snapshot.get() : nullptr,
+                              .frozen = merges ? nullptr : frozen,
                               .evaluated = std::move(evaluated)},
                     .machine = {.cores = cores, .site = options_.site}},
         .make_learner = train::language_learner(
@@ -321,6 +360,7 @@ class Membership {
   transport::Courier& courier_;
   const Signer& signer_;
   const uint64_t auditor_seed_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
+  std::shared_ptr<train::FrozenWeights> own_frozen_;
   std::shared_ptr<const train::Reference> reference_;         // null unless preferences are learnt
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;  // steps of the last replica or checkpoint

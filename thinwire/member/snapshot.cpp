@@ -113,7 +113,9 @@ InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabu
       make_snapshot(run, 0, *start.trained, {}, fs::path(recipe.run.dir) / kSnapshotFolder));
   const transport::BlobId id = transport::blob_id(*bytes);
   std::ranges::sort(coordinators);
-  return {{run, recipe_hash, id.name, id.bytes, std::move(coordinators)}, std::move(bytes)};
+  return {{run, recipe_hash, id.name, id.bytes, std::move(coordinators)},
+          std::move(bytes),
+          start.base_digest};
 }
 
 }  // namespace thinwire::member

@@ -42,6 +42,9 @@ struct InitialState {
   membership::Founding founding;
   // To be stored as a blob under the coordinator's name before the host starts.
   std::shared_ptr<const Bytes> weights;
+  // Of the model that an adapter's factors belong to (checkpoint/adapter_base.h); 0: snapshot 0 has
+  // everything that a member needs.
+  uint64_t base_digest = 0;
 };
 
 // The weights are those with which `thinwire train` starts: from train.init, or at random from

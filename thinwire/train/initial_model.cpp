@@ -124,6 +124,14 @@ std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
   return {{convert::kOriginFile, convert::print_origin(origin)}};
 }
 
+std::vector<fs::path> initial_model_files(const config::Recipe& recipe) {
+  try {
+    return convert::model_files(recipe.train.init);
+  } catch (const UsageError& error) {
+    throw UsageError(fmt::format("[train] init: {}", error.what()));
+  }
+}
+
 std::string turn_end_note(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
                           const fs::path& checkpoint) {
   if (recipe.data.records != "chats" && recipe.data.records != "preferences") return {};

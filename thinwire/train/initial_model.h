@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
@@ -28,6 +29,10 @@ void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint);
 // one that the run resumes; empty for a new run.
 std::map<std::string, std::string> origin_files(const config::Recipe& recipe,
                                                 const fs::path& checkpoint);
+
+// The files of the model in train.init (convert::model_files). Throws UsageError naming the field
+// if the folder does not hold all of it.
+std::vector<fs::path> initial_model_files(const config::Recipe& recipe);
 
 // What the user should know of a run on chats whose turns end with another token than the model's
 // texts (convert/end_tokens.h); empty: nothing.

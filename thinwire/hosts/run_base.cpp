@@ -1,0 +1,134 @@
+#include "thinwire/hosts/run_base.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <string>
+#include <system_error>
+
+#include "thinwire/base/error.h"
+
+namespace thinwire::hosts {
+namespace {
+
+// What is received again after an interruption, and held in memory, is at most this.
+constexpr uint64_t kPartBytes = uint64_t{16} << 20;
+constexpr const char* kPartial = ".partial";
+
+// The parts of `bytes`; at least one.
+std::vector<std::span<const uint8_t>> parts_of(std::span<const uint8_t> bytes) {
+  std::vector<std::span<const uint8_t>> parts;
+  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
+    parts.push_back(bytes.subspan(at, std::min<uint64_t>(kPartBytes, bytes.size() - at)));
+  }
+  return parts;
+}
+
+// A file whose parts come in any order.
+class PartialFile {
+ public:
+  explicit PartialFile(const fs::path& path)
+      : path_(path), file_(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644)) {
+    if (file_ < 0) fail("create");
+  }
+  ~PartialFile() { close(file_); }
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  void write(uint64_t at, std::span<const uint8_t> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(at));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) fail("write");
+      at += static_cast<uint64_t>(written);
+      bytes = bytes.subspan(static_cast<size_t>(written));
+    }
+  }
+  // Exactly so long, and on the disk.
+  void complete(uint64_t bytes) {
+    if (ftruncate(file_, static_cast<off_t>(bytes)) != 0 || fsync(file_) != 0) fail("write");
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw Error(fmt::format("cannot {} {}: {}", what, path_.string(),
+                            std::system_category().message(errno)));
+  }
+
+  const fs::path path_;
+  const int file_;
+};
+
+// Which parts a file that may be there already has.
+std::vector<bool> parts_there(const fs::path& path, const DescribedFile& file) {
+  std::vector<bool> there(file.parts.size());
+  if (!fs::exists(path)) return there;
+  const MappedFile mapped(path);
+  uint64_t at = 0;
+  for (size_t i = 0; i < there.size() && at <= mapped.bytes().size(); ++i) {
+    const transport::BlobId& part = file.parts[i];
+    if (part.bytes > mapped.bytes().size() - at) break;
+    there[i] = transport::blob_id(mapped.bytes().subspan(at, part.bytes)) == part;
+    at += part.bytes;
+  }
+  return there;
+}
+
+}  // namespace
+
+DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files) {
+  DescribedBase base{digest, {}};
+  for (const fs::path& path : files) {
+    const MappedFile mapped(path);
+    DescribedFile& file = base.files.emplace_back(DescribedFile{path.filename().string(), {}});
+    for (const auto part : parts_of(mapped.bytes())) {
+      file.parts.push_back(transport::blob_id(part));
+      mapped.release(part);
+    }
+  }
+  return base;
+}
+
+std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path& folder) {
+  std::map<Sha256, FilePart> parts;
+  for (const DescribedFile& file : base.files) {
+    uint64_t at = 0;
+    for (const transport::BlobId& part : file.parts) {
+      parts.emplace(part.name, FilePart{folder / file.name, at, part.bytes});
+      at += part.bytes;
+    }
+  }
+  return parts;
+}
+
+void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception) {
+  if (fs::exists(folder)) return;
+  const fs::path partial = folder.string() + kPartial;
+  fs::create_directories(partial);
+  uint64_t done = 0;
+  const auto show_progress = [&] {
+    if (reception.progress) reception.progress(done, base.bytes());
+  };
+  show_progress();
+  for (const DescribedFile& file : base.files) {
+    const fs::path path = partial / file.name;
+    const std::vector<bool> there = parts_there(path, file);
+    PartialFile out(path);
+    uint64_t at = 0;
+    for (size_t i = 0; i < file.parts.size(); ++i) {
+      if (!there[i]) out.write(at, reception.fetch(file.parts[i]));
+      at += file.parts[i].bytes;
+      done += file.parts[i].bytes;
+      show_progress();
+    }
+    out.complete(at);
+  }
+  sync_directory(partial);
+  publish_directory(partial, folder);
+}
+
+}  // namespace thinwire::hosts
