@@ -51,6 +51,10 @@ class Init(unittest.TestCase):
         self.assertIn('document = "line"', (self.folder / "mine.toml").read_text())
         self.thinwire("prepare", "mine.toml", "-q")
 
+    def test_a_file_of_any_name_names_a_run(self):
+        self.thinwire("init", "Ünser Lauf.toml", "--text", "books", "--flops", "20G")
+        self.assertRegex((self.folder / "Ünser Lauf.toml").read_text(), r'\nname = "[-A-Za-z]+-Lauf"\n')
+
     def test_nothing_is_overwritten(self):
         (self.folder / "mine.toml").write_text("run.name = 'kept'\n")
         self.assertIn("mine.toml", self.thinwire("init", "mine.toml", "--text", "books", status=2))

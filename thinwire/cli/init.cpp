@@ -3,6 +3,7 @@
 
 #include <CLI/App.hpp>
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <memory>
 #include <span>
@@ -57,10 +58,19 @@ std::string document_end(const std::vector<std::string>& text) {
   return "blank_line";
 }
 
+// The recipe's file as the name of a run: "my run.toml" -> "my-run".
+std::string run_name(const fs::path& recipe) {
+  std::string name = recipe.stem().string();
+  for (char& one : name) {
+    if (std::isalnum(static_cast<unsigned char>(one)) == 0 && one != '_' && one != '.') one = '-';
+  }
+  return name.starts_with('.') ? "run" + name : name;
+}
+
 void init(InitArguments arguments) {
   plan::InitialQuestion& question = arguments.question;
   const fs::path out = arguments.out;
-  question.name = out.stem().string();
+  question.name = run_name(out);
   question.text_bytes = bytes_of(question.text);
   question.document = document_end(question.text);
   question.threads = available_cores();
