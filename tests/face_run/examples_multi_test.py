@@ -73,7 +73,7 @@ class Examples(unittest.TestCase):
         external = ["model.architecture=external", 'external.tensors=["in 32x1"]', "train.sequence=1"]
         for command in (["generate", self.folder / "own/distro", "--prompt", "x"], ["chat", self.folder / "own/distro"],
                         ["export", self.folder / "own/distro", self.folder / "exported"],
-                        ["train", self.recipe, *external], ["serve", self.recipe, *external]):
+                        ["train", self.recipe, *external]):
             done = subprocess.run([BINARY, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (command, done.stdout, done.stderr))
             self.assertRegex(done.stderr, "program's own model|program which has it|program's model", command)

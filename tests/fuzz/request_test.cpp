@@ -34,7 +34,7 @@ std::vector<Bytes> valid_inputs() {
   description.numerics = checkpoint::kNumericsVersion;
   description.recipe = "[train]\nsteps = 3\n";
   description.founding = {7, blob.name, blob.name, 7, {key}};
-  description.vocabulary = {"vocabulary.json", 258, 5, blob};
+  description.vocabulary = DescribedVocabulary{"vocabulary.json", 258, 5, blob};
   description.sets = {{"train", 6, 10, 100, 400, {{blob, 1}}}};
   KeyRing ring;
   ring.tokens.push_back(make_token(key, Role::kMember, 30, 100));

@@ -84,7 +84,7 @@ TEST_F(RunData, OtherTokensAreNoticed) {
   EXPECT_THAT(differs_from(tokens_, description_), HasSubstr("has different tokens in its set"));
   description_.sets.pop_back();
   EXPECT_EQ(differs_from(tokens_, description_), "has sets that the run does not have");
-  description_.vocabulary.digest ^= 1;
+  description_.vocabulary->digest ^= 1;
   EXPECT_EQ(differs_from(tokens_, description_), "has a different vocabulary");
 }
 

@@ -25,7 +25,7 @@ RunDescription sample() {
                           blob("weights").name,
                           7,
                           {make_signer(make_seed())->key()}};
-  description.vocabulary = {"vocabulary.json", 258, 5, blob("vocabulary")};
+  description.vocabulary = DescribedVocabulary{"vocabulary.json", 258, 5, blob("vocabulary")};
   description.sets = {{"train", 6, 10, 100, 400, {{blob("one"), 1}, {blob("two"), 2}}},
                       {"validation", 7, 1, 10, 40, {{blob("three"), 3}}}};
   return description;
@@ -77,6 +77,18 @@ TEST(RunDescription, NamesTheBaseOfAnAdapterWhereThereIsOne) {
   EXPECT_THAT(refused("../config.json"), HasSubstr("a file whose name is a path"));
   EXPECT_THAT(refused(".."), HasSubstr("a file whose name is a path"));
   EXPECT_THAT(refused("weights"), HasSubstr("a file of its base twice"));
+}
+
+TEST(RunDescription, AnExternalModelHasNoTexts) {
+  RunDescription description = sample();
+  description.vocabulary.reset();
+  description.sets.clear();
+  const Bytes bytes = encode_description(description);
+  const auto read = decode_description(bytes);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  EXPECT_EQ(read->data_bytes(), 0u);
+  EXPECT_THAT(refusal("\"vocabulary\"", "\"another\""), HasSubstr("sets without a vocabulary"));
 }
 
 TEST(RunDescription, OtherVersionsAreNamed) {

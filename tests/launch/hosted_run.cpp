@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tests/launch/passing_courier.h"
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/payload_filter.h"
@@ -83,8 +84,12 @@ member::MemberResult run_site(transport::Courier& courier, const Signer& signer,
   return member::run_member(courier, signer, std::move(options));
 }
 
-config::Recipe resolved(config::Recipe recipe, const data::Vocabulary& vocabulary) {
-  train::resolve(recipe, vocabulary);
+std::unique_ptr<data::Vocabulary> vocabulary_of(const config::Recipe& recipe) {
+  return method::is_external(recipe) ? nullptr : data::Vocabulary::load(recipe.data.dir);
+}
+
+config::Recipe resolved(config::Recipe recipe, const data::Vocabulary* vocabulary) {
+  vocabulary == nullptr ? train::resolve_machine(recipe) : train::resolve(recipe, *vocabulary);
   return recipe;
 }
 
@@ -94,16 +99,16 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
                      const transport::MemoryOptions& network)
     : recipe_(recipe),
       folder_(std::move(folder)),
-      vocabulary_(data::Vocabulary::load(recipe.data.dir)),
+      vocabulary_(vocabulary_of(recipe)),
       network_(network),
       clock_([this] { run_network(); }),
-      resolved_(resolved(recipe, *vocabulary_)),
+      resolved_(resolved(recipe, vocabulary_.get())),
       options_(std::move(options)),
       signer_(signer_of(200)),
       courier_(network_.connect(transport::participant_name(signer_->key()))),
       plan_(std::make_unique<membership::RecipePlan>(resolved_, method::tensors_of(resolved_))),
       initial_state_(
-          member::make_initial_state(resolved_, *vocabulary_, {}, kRun, {signer_->key()})) {
+          member::make_initial_state(resolved_, vocabulary_.get(), {}, kRun, {signer_->key()})) {
   std::promise<void> stored;
   courier_->put(initial_state_.weights, transport::Priority::kBulk,
                 [&stored](const Result<void>&) { stored.set_value(); });
@@ -302,6 +307,7 @@ member::MemberOptions HostedRun::options_of(int number, Participant& member) {
   options.recipe.adapter.init.clear();
   options.recipe.run.dir = (folder_ / ("member" + std::to_string(number))).string();
   options.row_seconds = row_seconds_;
+  options.own_model = own_model_;
   options.hooks.message = [this](const std::string& text) {
     if (text.starts_with("starts over")) ++fresh_starts_;
   };

@@ -69,6 +69,8 @@ class HostedRun {
   void release();
   // Members that start from here on take at least so long for each row.
   void pace(double row_seconds) { row_seconds_ = row_seconds; }
+  // Members that start from here on compute with this model, which outlives them.
+  void bring(const train::OwnModel& model) { own_model_ = &model; }
   // Whether the coordinator's clock races, so that all soon seem to be silent.
   void race_clock(bool races) { clock_races_ = races; }
   // Asks it to leave, and waits until it has.
@@ -131,7 +133,7 @@ class HostedRun {
 
   const config::Recipe recipe_;
   const fs::path folder_;
-  const std::unique_ptr<data::Vocabulary> vocabulary_;
+  const std::unique_ptr<data::Vocabulary> vocabulary_;  // null for an external model
   transport::MemoryNetwork network_;
   std::atomic<bool> ends_ = false;
   std::thread clock_;
@@ -154,6 +156,7 @@ class HostedRun {
   std::set<PublicKey> auditors_;
   std::optional<int64_t> held_at_;
   double row_seconds_ = 0;
+  const train::OwnModel* own_model_ = nullptr;
   std::atomic<bool> stop_host_ = false;
   std::atomic<bool> clock_races_ = false;
   std::atomic<int> fresh_starts_ = 0;

@@ -51,6 +51,9 @@ std::string run_identity(const config::Recipe& recipe);
 // The digest of each token set (data/shard.h), by name.
 using DataDigests = std::map<std::string, uint64_t>;
 
+// Of a run without texts, whose rows only the program that has the model knows.
+inline const DataDigests kNoTexts = {{"train", 0}};
+
 // What a run is made from.
 struct RunSources {
   const config::Recipe& recipe;  // resolved

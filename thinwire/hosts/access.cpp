@@ -84,7 +84,7 @@ Result<std::unique_ptr<transport::Courier>> reach(Access& access, const Identity
       return courier;
     } else if (!waits) {
       const std::string& why = courier.error().message;
-      events::print_message(fmt::format(
+      access.message(fmt::format(
           "nobody answers at {}; waits for the run's server, up to {} ({}{})", access.address(),
           format_seconds(access.wait_s), why == "nobody answers" ? "" : why + "; ", kWhatToCheck));
       waits = true;
@@ -115,7 +115,7 @@ Access mailbox_access(const std::string& folder, const PublicKey& founder,
           .founder = founder,
           .newcomer = {token.secret, ""},
           .mailbox = true,
-          .wait_s = kMailboxPatience.answer_s};
+          .wait_s = kMailboxAnswerSeconds};
 }
 
 // Whether the folder has something besides runs and hidden files.
@@ -161,9 +161,10 @@ double patience_with(FailureKind kind, const Patience& patience) {
   }
 }
 
-void say_that_it_waits(const std::string& what, const std::string& why, double seconds) {
-  events::print_message(fmt::format("{} cannot be fetched yet ({}); waits for it, up to {}", what,
-                                    why, format_seconds(seconds)));
+void say_that_it_waits(const std::string& what, const std::string& why, double seconds,
+                       const Patience& patience) {
+  patience.message(fmt::format("{} cannot be fetched yet ({}); waits for it, up to {}", what, why,
+                               format_seconds(seconds)));
 }
 
 }  // namespace
@@ -229,9 +230,8 @@ void await_mailbox(const Access& access) {
           fmt::format("the token's run is not in {}; {}", access.address(), kQuestion));
     }
     if (!waits) {
-      events::print_message(
-          fmt::format("the token's run is not in {} yet; waits for it, up to {} ({})",
-                      access.address(), format_seconds(access.wait_s), kQuestion));
+      access.message(fmt::format("the token's run is not in {} yet; waits for it, up to {} ({})",
+                                 access.address(), format_seconds(access.wait_s), kQuestion));
     }
     std::this_thread::sleep_for(kRetryInterval);
   }
@@ -289,7 +289,7 @@ std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) 
     const bool newcomer = as.seed == access.newcomer.seed;
     const PublicKey key = make_signer(newcomer ? make_seed() : as.seed)->key();
     return open_mailbox(access.address(), access.founder, transport::participant_name(key),
-                        newcomer);
+                        newcomer, access.message);
   }
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
@@ -326,7 +326,7 @@ Bytes fetch_blob(transport::Courier& courier, const std::string& what,
     if (watch.seconds() >= limit_s) {
       throw Error(fmt::format("{} cannot be fetched: {}", what, bytes.error().message));
     }
-    if (!waits) say_that_it_waits(what, bytes.error().message, limit_s);
+    if (!waits) say_that_it_waits(what, bytes.error().message, limit_s, patience);
   }
 }
 
@@ -341,7 +341,7 @@ RunDescription fetch_description(transport::Courier& courier, const PublicKey& f
   Result<Bytes> entry = first.wait_for(patience.answer_s, stop);
   if (!entry && entry.error().kind == FailureKind::kDeadline &&
       patience.wait_s > patience.answer_s) {
-    say_that_it_waits(what, entry.error().message, patience.wait_s);
+    say_that_it_waits(what, entry.error().message, patience.wait_s, patience);
     entry = first.wait_for(patience.wait_s - patience.answer_s, stop);
   }
   if (!entry) throw Error(fmt::format("{} cannot be fetched: {}", what, entry.error().message));

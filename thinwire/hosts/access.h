@@ -70,9 +70,11 @@ struct Patience {
   double answer_s = kTimeoutSeconds;  // for an answer
   double arrival_s = 0;               // for a blob that is not there yet
   double wait_s = 0;                  // for a server or a coordinator that is down
+  events::MessageSink message = events::print_message;  // told once it waits
 };
 // A mailbox may be synchronised every few minutes only, and large files take their time.
-inline constexpr Patience kMailboxPatience{600, 3600};
+inline constexpr double kMailboxAnswerSeconds = 600;
+inline constexpr double kMailboxArrivalSeconds = 3600;
 
 // Who connects.
 struct Identity {
@@ -94,9 +96,10 @@ struct Access {
   // How long to wait for a server or a coordinator that is down, or for a mailbox's run to arrive;
   // 0: not at all.
   double wait_s = 0;
+  events::MessageSink message = events::print_message;  // told what the user should know
   Patience patience() const {
-    if (!mailbox) return {.wait_s = wait_s};
-    return {std::max(wait_s, kTimeoutSeconds), kMailboxPatience.arrival_s};
+    if (!mailbox) return {.wait_s = wait_s, .message = message};
+    return {std::max(wait_s, kTimeoutSeconds), kMailboxArrivalSeconds, 0, message};
   }
   const std::string& address() const { return servers.front(); }
 };

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -139,7 +140,7 @@ void MemberConnection::enter_mailbox() {
   courier_ = connect(access_, self);
   const fs::path enrolled = own() / kEnrolledFile;
   if (fs::exists(enrolled) && read_text_file(enrolled) == access_.run) return;
-  events::print_message("waits for the coordinator to admit this machine");
+  options_.display.message("waits for the coordinator to admit this machine");
   (void)enrol(*courier_);
   write_file(enrolled, access_.run);
 }
@@ -158,8 +159,8 @@ RequestClient::Patience MemberConnection::patience(double least_s) const {
   const double wait_s = std::max(options_.access.patience().wait_s, least_s);
   return {.wait_s = wait_s,
           .begins =
-              [wait_s] {
-                events::print_message(fmt::format(
+              [this, wait_s] {
+                options_.display.message(fmt::format(
                     "the run's coordinator has not answered yet; waits for it, up to {}",
                     format_seconds(wait_s)));
               },
@@ -219,30 +220,43 @@ Reception receive(MemberConnection& connection, const JoinOptions& options,
                   const std::string& what) {
   const auto shown = std::make_shared<std::optional<events::Progress>>();
   return {[&](const transport::BlobId& blob) { return fetch_file(connection, options, blob); },
-          [what, shown](uint64_t done, uint64_t all) {
+          [what, shown, silent = !options.display.progress](uint64_t done, uint64_t all) {
             if (!*shown) {
               shown->emplace(what, static_cast<int64_t>(all),
-                             events::ProgressOptions{.bytes = true});
+                             events::ProgressOptions{.bytes = true, .silent = silent});
             }
             (*shown)->update(static_cast<int64_t>(done), {});
           }};
 }
 
-// The folder with the run's data: this machine's own, or where it was received.
+// Whether this program can train the run's model, and the description has what the model needs.
+void check_model(const config::Recipe& recipe, const RunDescription& description,
+                 const JoinOptions& options) {
+  train::check_own_model(recipe, options.own_model);
+  if (method::is_external(recipe) == !description.vocabulary) return;
+  throw Error(
+      fmt::format("the run's description is malformed: it has {} vocabulary with [model] "
+                  "architecture = \"{}\"",
+                  description.vocabulary ? "a" : "no", recipe.model.architecture));
+}
+
+// The folder with the run's data: this machine's own, or where it was received. With an external
+// model there is none, and it is not used.
 fs::path find_data(MemberConnection& connection, const JoinOptions& options,
                    const RunDescription& description, const config::Recipe& local,
                    const fs::path& folder) {
+  if (!description.vocabulary) return local.data.dir;
   fs::path received = folder / kDataFolder;
   if (local.given.contains("data.dir")) {
     const std::string why_not = differs_from(local.data.dir, description);
     if (why_not.empty()) return local.data.dir;
-    events::print_message(fmt::format("data.dir {} {}; the run's data is received into {}",
-                                      local.data.dir, why_not, received.string()));
+    options.display.message(fmt::format("data.dir {} {}; the run's data is received into {}",
+                                        local.data.dir, why_not, received.string()));
   }
   if (differs_from(received, description).empty()) return received;
-  events::print_message(fmt::format("receives {} of data into {}",
-                                    format_bytes(static_cast<double>(description.data_bytes())),
-                                    received.string()));
+  options.display.message(fmt::format("receives {} of data into {}",
+                                      format_bytes(static_cast<double>(description.data_bytes())),
+                                      received.string()));
   receive_data(received, description, receive(connection, options, "receiving data"));
   if (const std::string why = differs_from(received, description); !why.empty()) {
     throw Error(
@@ -268,7 +282,7 @@ fs::path base_folder(const RunDescription& description, const config::Recipe& lo
 void find_base(MemberConnection& connection, const JoinOptions& options, const DescribedBase& base,
                const fs::path& folder) {
   if (fs::exists(folder)) return;
-  events::print_message(
+  options.display.message(
       fmt::format("receives {} of the base into {}; train.init=FOLDER names a "
                   "copy of this machine instead",
                   format_bytes(static_cast<double>(base.bytes())), folder.string()));
@@ -293,20 +307,20 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
     }
   }
   SelfCheck check = check_self(recipe, link, limits);
-  for (const std::string& line : describe(check, recipe)) events::print_message("  " + line);
+  for (const std::string& line : describe(check, recipe)) options.display.message("  " + line);
   return check;
 }
 
 // It does not matter if the summary does not arrive: the run's digest is in the ledger.
-void report_result(MemberConnection& connection, const events::Summary& summary, double wait_s) {
+void report_result(MemberConnection& connection, const events::Summary& summary, double wait_s,
+                   const events::MessageSink& message) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
   connection.requests().be_patient({});
   const auto taken =
       connection.requests().ask(RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), wait_s);
   if (taken) return;
-  events::print_message("the coordinator did not accept this member's result: " +
-                        taken.error().message);
+  message("the coordinator did not accept this member's result: " + taken.error().message);
 }
 
 // Takes part until the run is complete, or the member is told to stop or may not take part.
@@ -319,7 +333,10 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
                                 .ranks = site == nullptr ? 1 : site->ranks(),
                                 .audits = options.audits};
   const fs::path base = base_folder(description, local, folder);
-  check_cap(member_recipe(description.recipe, options.overrides, folder, {}, base), limits);
+  const config::Recipe unplaced =
+      member_recipe(description.recipe, options.overrides, folder, {}, base);
+  check_model(unplaced, description, options);
+  check_cap(unplaced, limits);
   const fs::path data = find_data(connection, options, description, local, folder);
   if (base == folder / kBaseFolder) find_base(connection, options, *description.base, base);
   const config::Recipe recipe =
@@ -327,7 +344,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   const SelfCheck check = check_machine(connection, options, description.founding, recipe, limits);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
-  ActivityDisplay display;
+  ActivityDisplay display(options.display.message);
   member::MemberOptions member;
   member.recipe = recipe;
   member.founding = description.founding;
@@ -340,7 +357,10 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   member.site = site;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
-  member.hooks.message = [](const std::string& text) { events::print_message(text); };
+  member.hooks.message = options.display.message;
+  member.own_model = options.own_model;
+  member.listener = options.listener;
+  member.display = options.display;
   return member::run_member(connection.courier(), connection.signer(), std::move(member));
 }
 
@@ -349,11 +369,11 @@ bool has_finished(const fs::path& folder) {
   return fs::exists(folder / kSummaryFile) && fs::exists(folder / kOwnFolder / kRunFile);
 }
 
-JoinResult finished_before(const Access& access, const fs::path& folder) {
+JoinResult finished_before(const JoinOptions& options, const fs::path& folder) {
   events::Summary summary = events::read_summary(folder / kSummaryFile);
-  events::print_message(
+  options.display.message(
       fmt::format("the run is complete: this member has finished it, and {} no longer answers",
-                  access.address()));
+                  options.access.address()));
   return {JoinOutcome::kFinished, folder, summary.steps, std::move(summary)};
 }
 
@@ -366,8 +386,9 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
   if (!options.site.empty() && !options.access.sites) {
     throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
   }
-  events::print_message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
-                                    options.access.address()));
+  options.access.message = options.display.message;
+  options.display.message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
+                                      options.access.address()));
   const bool finished = has_finished(folder);
   if (finished) options.access.wait_s = 0;  // its server may be gone for good
   std::unique_ptr<MemberConnection> connection;
@@ -375,7 +396,7 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
     connection = std::make_unique<MemberConnection>(options, folder);
   } catch (const Unreachable&) {
     if (!finished) throw;
-    return finished_before(options.access, folder);
+    return finished_before(options, folder);
   }
   if (options.on_start) options.on_start();
   while (true) {
@@ -386,7 +407,8 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
     if (result.outcome == member::MemberOutcome::kFinished) {
       if (!options.audits) {
         report_result(*connection, result.summary,
-                      finished ? kTimeoutSeconds : options.access.patience().answer_s);
+                      finished ? kTimeoutSeconds : options.access.patience().answer_s,
+                      options.display.message);
       }
       return {JoinOutcome::kFinished, folder, result.steps, result.summary};
     }
@@ -417,7 +439,7 @@ JoinResult join_run(const JoinOptions& options) {
     ranks.help();
     return {JoinOutcome::kElsewhere, {}, 0, {}};
   }
-  events::print_message(
+  options.display.message(
       fmt::format("{} of a job are one member", counted(int64_t{ranks.count()}, "rank")));
   JoinResult result = take_part(options, local, ranks.site());
   result.ranks = ranks.count();

@@ -11,9 +11,12 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/member/member.h"
+#include "thinwire/train/own_learner.h"
 #include "thinwire/train/site.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/mpi.h"
@@ -32,6 +35,10 @@ struct JoinOptions {
   std::string site;  // where servers are sites, if it is not the host of access.address()
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // called just before `stop` is first checked
+  // As MemberOptions (member/member.h). Nothing is shown elsewhere than in `display`.
+  const train::OwnModel* own_model = nullptr;
+  events::Listener* listener = nullptr;
+  events::Display display = {};
 };
 
 enum class JoinOutcome : uint8_t {
@@ -54,9 +61,9 @@ struct JoinResult {
 // start of the run's name, and runs/audited-ID for an auditor. With train.launcher = "mpi" every
 // rank of the job calls it; rank 0 is the member, and the others compute gradients with it
 // (train/site.h). Throws UsageError for fields that
-// belong to the run, for a folder that holds something else, and for a run that does not fit this
-// machine; Error if the run cannot be reached or does not admit this member, and for whatever
-// run_member (member/member.h) throws.
+// belong to the run, for a folder that holds something else, for a run that does not fit this
+// machine, and for one whose model is external if own_model is not given; Error if the run cannot
+// be reached or does not admit this member, and for whatever run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 
 // The ranks of an MPI job as one member of a run of many hosts (train/site.h).

@@ -20,9 +20,10 @@ transport::BlobId blob_of(const fs::path& file) {
 std::string prepare_json(const RunDescription& description) {
   data::PrepareRecord record;
   record.settings = nlohmann::json::object();
-  record.vocabulary_digest = description.vocabulary.digest;
-  record.summary.vocabulary_file = description.vocabulary.file;
-  record.summary.vocabulary_size = description.vocabulary.size;
+  const DescribedVocabulary& vocabulary = description.vocabulary.value();
+  record.vocabulary_digest = vocabulary.digest;
+  record.summary.vocabulary_file = vocabulary.file;
+  record.summary.vocabulary_size = vocabulary.size;
   for (const DescribedSet& set : description.sets) {
     data::SetSummary summary{set.name, set.documents, set.tokens, set.text_bytes,
                              set.shards.size()};
@@ -76,7 +77,10 @@ Bytes read_part(const FilePart& part) {
 }
 
 std::vector<DataFile> data_files(const RunDescription& description) {
-  std::vector<DataFile> files{{description.vocabulary.blob, description.vocabulary.file}};
+  std::vector<DataFile> files;
+  if (const auto& vocabulary = description.vocabulary) {
+    files.push_back({vocabulary->blob, vocabulary->file});
+  }
   for (const DescribedSet& set : description.sets) {
     for (size_t number = 0; number < set.shards.size(); ++number) {
       files.push_back(
@@ -88,9 +92,10 @@ std::vector<DataFile> data_files(const RunDescription& description) {
 
 std::string differs_from(const fs::path& folder, const RunDescription& description) {
   if (!fs::is_directory(folder)) return "does not exist";
+  const uint64_t digest = description.vocabulary.value().digest;
   try {
     const auto vocabulary = data::Vocabulary::load(folder);
-    if (vocabulary->digest() != description.vocabulary.digest) return "has a different vocabulary";
+    if (vocabulary->digest() != digest) return "has a different vocabulary";
     const auto sets = data::open_sets(folder, vocabulary->digest());
     for (const DescribedSet& set : description.sets) {
       const auto own = sets.find(set.name);
@@ -109,7 +114,7 @@ std::string differs_from(const fs::path& folder, const RunDescription& descripti
 void receive_data(const fs::path& folder, const RunDescription& description,
                   const Reception& reception) {
   const std::vector<DataFile> files = data_files(description);
-  const uint64_t all = description.data_bytes() + description.vocabulary.blob.bytes;
+  const uint64_t all = description.data_bytes() + description.vocabulary.value().blob.bytes;
   uint64_t done = 0;
   const auto show_progress = [&] {
     if (reception.progress) reception.progress(done, all);

@@ -40,7 +40,8 @@ struct FilePart {
 // Throws Error if the file is shorter.
 Bytes read_part(const FilePart& part);
 
-// The vocabulary first, then all shards.
+// The vocabulary first, then all shards; none for an external model, which differs_from and
+// receive_data are not for.
 std::vector<DataFile> data_files(const RunDescription& description);
 
 // Why `folder` does not hold exactly the run's vocabulary and token sets, as part of a sentence; an

@@ -167,13 +167,17 @@ Result<RunDescription> read_description(const Json& json) {
   }
   description.recipe = json.at("recipe");
   description.founding = read_founding(json.at("founding"), description.recipe);
-  description.vocabulary = read_vocabulary(json.at("vocabulary"));
-  for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
+  if (json.contains("vocabulary")) {
+    description.vocabulary = read_vocabulary(json.at("vocabulary"));
+    for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
+    if (description.sets.empty() || description.sets.front().name != "train") {
+      throw Malformed{"it has no training set"};
+    }
+  } else if (json.contains("sets")) {
+    throw Malformed{"it has sets without a vocabulary"};
+  }
   if (json.contains("model_files")) description.model_files = read_blob(json.at("model_files"));
   if (json.contains("base")) description.base = read_base(json.at("base"));
-  if (description.sets.empty() || description.sets.front().name != "train") {
-    throw Malformed{"it has no training set"};
-  }
   return description;
 }
 
@@ -196,15 +200,16 @@ uint64_t RunDescription::data_bytes() const {
 }
 
 Bytes encode_description(const RunDescription& description) {
-  Json sets = Json::array();
-  for (const DescribedSet& set : description.sets) sets.push_back(print(set));
   Json json = {{"format", kFormat},
                {"protocol", kProtocolVersion},
                {"numerics", description.numerics},
                {"recipe", description.recipe},
-               {"founding", print(description.founding)},
-               {"vocabulary", print(description.vocabulary)},
-               {"sets", sets}};
+               {"founding", print(description.founding)}};
+  if (description.vocabulary) {
+    json["vocabulary"] = print(*description.vocabulary);
+    Json& sets = json["sets"] = Json::array();
+    for (const DescribedSet& set : description.sets) sets.push_back(print(set));
+  }
   if (description.model_files) json["model_files"] = print(*description.model_files);
   if (description.base) json["base"] = print(*description.base);
   const std::string text = print_json(json, {.indent = 1}) + "\n";

@@ -65,7 +65,9 @@ struct RunDescription {
   int numerics = 0;    // version (checkpoint/checkpoint.h)
   std::string recipe;  // TOML, without the fields that belong to a machine (shared_recipe.h)
   membership::Founding founding;
-  DescribedVocabulary vocabulary;
+  // Neither, where the model is external: what its rows stand for only the members' programs know,
+  // and its layout is in the recipe.
+  std::optional<DescribedVocabulary> vocabulary;
   std::vector<DescribedSet> sets;  // "train" first
   // What members' checkpoints keep for an export (train::origin_files), the content of
   // kModelFiles; nothing if the model is from no Hugging Face folder.

@@ -23,7 +23,8 @@ constexpr std::chrono::seconds kProgressInterval(10);
 
 }  // namespace
 
-ActivityDisplay::ActivityDisplay() : thread_([this] { show_what_lasts(); }) {}
+ActivityDisplay::ActivityDisplay(events::MessageSink print)
+    : print_(std::move(print)), thread_([this] { show_what_lasts(); }) {}
 
 ActivityDisplay::~ActivityDisplay() {
   {
@@ -54,7 +55,7 @@ void ActivityDisplay::show_what_lasts() {
     const auto changed = [&] { return ended_ || changes_ != before; };
     if (changed_.wait_for(lock, kMoment, changed)) continue;
     do {
-      if (!text_.empty() && text_ != shown_) events::print_message(text_);
+      if (!text_.empty() && text_ != shown_) print_(text_);
       shown_ = text_;
     } while (!changed_.wait_for(lock, kProgressInterval, changed));
   }

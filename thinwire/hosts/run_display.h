@@ -24,7 +24,7 @@ namespace thinwire::hosts {
 // Any thread.
 class ActivityDisplay {
  public:
-  ActivityDisplay();
+  explicit ActivityDisplay(events::MessageSink print);
   ~ActivityDisplay();
   ActivityDisplay(const ActivityDisplay&) = delete;
   ActivityDisplay& operator=(const ActivityDisplay&) = delete;
@@ -36,6 +36,7 @@ class ActivityDisplay {
  private:
   void show_what_lasts();
 
+  const events::MessageSink print_;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;

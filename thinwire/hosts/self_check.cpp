@@ -6,6 +6,7 @@
 #include <cmath>
 #include <optional>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/memory.h"
 #include "thinwire/base/units.h"
@@ -91,7 +92,7 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   if (std::string crowded = train::thread_warning(recipe, check.cores); !crowded.empty()) {
     warn(std::move(crowded));
   }
-  const bool is_waited_for = check.sent_bytes > 0;
+  const bool is_waited_for = check.sent_bytes > 0 && check.step_s > 0;
   if (is_waited_for && check.transfer_s > std::max(check.step_s, 1e-3)) {
     warn(fmt::format(
         "the link takes {} for what {} exchanges in a step, which takes {} to compute "
@@ -170,10 +171,12 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
     check.transfer_s =
         links::stored_seconds(line, check.sent_bytes, check.received_bytes, traffic.round_trips);
   }
-  config::Recipe drawn = recipe;
-  drawn.train.init.clear();  // other weights take as long
-  check.step_s = bench::measure_speed(drawn, {.steps = options.steps, .warmup = 1, .tokens = {}})
-                     .median_seconds();
+  if (!method::is_external(recipe)) {
+    config::Recipe drawn = recipe;
+    drawn.train.init.clear();  // other weights take as long
+    check.step_s = bench::measure_speed(drawn, {.steps = options.steps, .warmup = 1, .tokens = {}})
+                       .median_seconds();
+  }
   add_warnings(check, recipe);
   return check;
 }
@@ -186,8 +189,10 @@ std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& 
           check.free_bytes > 0 ? fmt::format(", {} free", format_bytes(check.free_bytes)) : ""),
       fmt::format("cores: {}; {} compute{} (train.threads)", check.cores.describe(),
                   counted(recipe.train.threads, "thread"), recipe.train.threads == 1 ? "s" : ""),
-      fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
-                  counted(recipe.train.threads, "thread"), recipe.train.precision),
+      check.step_s > 0
+          ? fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
+                        counted(recipe.train.threads, "thread"), recipe.train.precision)
+          : "speed: not measured; only the member's program has the run's model",
       fmt::format(
           "the run: {} of {} among {}; a step sends {} and receives {}{}",
           counted(recipe.train.steps, "step"), recipe.sync.method,

@@ -29,7 +29,7 @@ struct SelfCheck {
   std::optional<LinkReport> link;  // nothing: the run has a mailbox, and the link is not known
   double needed_bytes = 0;
   double free_bytes = 0;  // 0: unknown
-  double step_s = 0;      // to compute one worker's rows of a step
+  double step_s = 0;      // to compute one worker's rows of a step; 0: not known (external model)
   Cores cores;            // of this machine
   // What the run requires, per training step on average.
   double sent_bytes = 0;

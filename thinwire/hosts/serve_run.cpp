@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
@@ -292,7 +293,11 @@ void Service::write_ready_file() const {
   }
   events::print_message(fmt::format("{} is served at {}; members join with{}", run_.recipe.run.name,
                                     entrance.served_at(), entrance.hint()));
-  const std::string command = fmt::format("  thinwire join {} --token {}", address, token);
+  const std::string command =
+      method::is_external(run_.recipe)
+          ? fmt::format("  a program that has its model, the address {} and the token {}", address,
+                        token)
+          : fmt::format("  thinwire join {} --token {}", address, token);
   options_.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -37,15 +38,22 @@ constexpr const char* kDescriptionFile = "description.json";
 constexpr const char* kKeyFile = "coordinator.key";
 constexpr double kServerEndsSeconds = 10;  // a nats-server ends within this time after its parent
 
+// The prepared texts; neither for an external model, whose rows only the members' programs know.
+struct PreparedText {
+  std::unique_ptr<data::Vocabulary> vocabulary;
+  std::map<std::string, data::TokenSet> sets;
+};
+
 // Fills in what depends on the prepared data. The fields of a machine get their defaults: they are
 // each member's own choice, and the coordinator does not train.
-void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
+void resolve(config::Recipe& recipe, const data::Vocabulary* vocabulary) {
   const config::TrainSection defaults;
   recipe.train.threads = defaults.threads;
   recipe.train.device = defaults.device;
   if (recipe.train.weights == WeightFormat::kF32) recipe.train.precision = defaults.precision;
+  if (vocabulary == nullptr) return train::resolve_machine(recipe);
   train::take_initial_model(recipe);
-  train::resolve(recipe, vocabulary);
+  train::resolve(recipe, *vocabulary);
 }
 
 // A run opens with train.workers members.
@@ -121,21 +129,22 @@ void make_key(const fs::path& folder, const RunServers& servers, uint64_t run,
   if (!fs::exists(file)) store_seed(file, servers.new_seed(run, name));
 }
 
-RunDescription describe_run(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                            const std::map<std::string, data::TokenSet>& sets) {
+RunDescription describe_run(const config::Recipe& recipe, const PreparedText& text) {
   RunDescription description;
   description.numerics = checkpoint::kNumericsVersion;
   description.recipe = shared_recipe_text(recipe);
-  description.vocabulary = describe_vocabulary(vocabulary);
-  description.sets = describe_sets(sets);
+  if (text.vocabulary) description.vocabulary = describe_vocabulary(*text.vocabulary);
+  description.sets = describe_sets(text.sets);
   return description;
 }
 
-uint64_t run_id(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
-                const std::map<std::string, data::TokenSet>& sets) {
+uint64_t run_id(const config::Recipe& recipe, const PreparedText& text) {
+  if (!text.vocabulary) {
+    return checkpoint::new_run_id({recipe, 0, checkpoint::kNoTexts}, checkpoint::kNumericsVersion);
+  }
   checkpoint::DataDigests digests;
-  for (const auto& [name, tokens] : sets) digests.emplace(name, tokens.digest());
-  return checkpoint::new_run_id({recipe, vocabulary.digest(), digests},
+  for (const auto& [name, tokens] : text.sets) digests.emplace(name, tokens.digest());
+  return checkpoint::new_run_id({recipe, text.vocabulary->digest(), digests},
                                 checkpoint::kNumericsVersion);
 }
 
@@ -155,7 +164,7 @@ void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
 }
 
 // Makes snapshot 0, and the founding if there is none yet.
-void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary* vocabulary,
            uint64_t id) {
   membership::Founding& founding = run.description.founding;
   member::InitialState initial =
@@ -200,15 +209,16 @@ Seed coordinator_seed(const fs::path& run_folder) {
 ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
   servers.check(recipe.run.dir);
   check_servable(recipe);
-  const auto vocabulary = data::Vocabulary::load(recipe.data.dir);
-  resolve(recipe, *vocabulary);
+  PreparedText text;
+  if (!method::is_external(recipe)) text.vocabulary = data::Vocabulary::load(recipe.data.dir);
+  resolve(recipe, text.vocabulary.get());
   servers.resolve(recipe);
   check_room(recipe);
-  const auto sets = data::open_sets(recipe.data.dir, vocabulary->digest());
+  if (text.vocabulary) text.sets = data::open_sets(recipe.data.dir, text.vocabulary->digest());
   ServedRun run;
-  run.description = describe_run(recipe, *vocabulary, sets);
+  run.description = describe_run(recipe, text);
   const fs::path folder = recipe.run.dir;
-  const uint64_t id = run_id(recipe, *vocabulary, sets);
+  const uint64_t id = run_id(recipe, text);
   take_folder(run, folder);
   check_carrier(folder, servers.carrier());
   make_key(folder, servers, id, recipe.run.name);
@@ -216,7 +226,7 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
   const bool is_founded = fs::exists(folder / kDescriptionFile);
   if (is_founded) run.description = founded(recipe, run.description);
   // The model in train.init may have moved since.
-  found(run, recipe, *vocabulary, is_founded ? run.description.founding.run : id);
+  found(run, recipe, text.vocabulary.get(), is_founded ? run.description.founding.run : id);
   if (!is_founded) store_description(run, recipe);
   for (const DataFile& one : data_files(run.description)) {
     run.files.emplace(one.blob.name,
@@ -257,7 +267,7 @@ bool publish_run(transport::Courier& courier, const Signer& coordinator, const S
   const auto store_file = [&](const transport::BlobId& blob, const char* what) {
     store(courier, std::make_shared<const Bytes>(read_part(run.files.at(blob.name))), what, stop);
   };
-  store_file(run.description.vocabulary.blob, "the vocabulary");
+  if (run.description.vocabulary) store_file(run.description.vocabulary->blob, "the vocabulary");
   if (run.description.model_files) {
     store_file(*run.description.model_files, "the files of the model");
   }

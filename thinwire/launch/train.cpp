@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -39,6 +38,7 @@
 #include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/run_tasks.h"
+#include "thinwire/train/text.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/local.h"
 #include "thinwire/transport/simulated_network.h"
@@ -206,39 +206,11 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
   return start;
 }
 
-// What a language model learns from; all of it empty for a program's own model.
-struct Text {
-  std::unique_ptr<data::Vocabulary> vocabulary;
-  std::optional<train::Corpus> corpus;
-  std::vector<train::RunTask> tasks;
-  std::shared_ptr<const train::Reference> reference;
-
-  uint64_t vocabulary_digest() const { return vocabulary ? vocabulary->digest() : 0; }
-  checkpoint::DataDigests digests() const {
-    return corpus ? corpus->digests : checkpoint::DataDigests{{"train", 0}};
-  }
-  report::TrainingRows training() const {
-    if (!corpus) return {};
-    return {corpus->rows.count(), corpus->rows.tokens()};
-  }
-};
-
 // Completes the recipe from the vocabulary and the model that the run begins with, and returns the
 // former; null for a program's own model.
 std::unique_ptr<data::Vocabulary> complete(config::Recipe& recipe, const TrainOptions& options) {
-  const bool own = method::is_external(recipe);
-  if (own && options.own_model == nullptr) {
-    throw UsageError(
-        "[model] architecture = \"external\" is a model that the program which has it trains "
-        "(docs/embedding.md), not `thinwire train`");
-  }
-  if (!own && options.own_model != nullptr) {
-    throw UsageError(
-        fmt::format("[model] architecture must be \"external\" for a model of the program's own, "
-                    "got \"{}\"",
-                    recipe.model.architecture));
-  }
-  if (own) {
+  train::check_own_model(recipe, options.own_model);
+  if (options.own_model != nullptr) {
     train::resolve_machine(recipe);
     return nullptr;
   }
@@ -250,8 +222,9 @@ std::unique_ptr<data::Vocabulary> complete(config::Recipe& recipe, const TrainOp
 
 // Opens the folder for this run, prints what the run will do, and creates the recording.
 void begin_recording(std::optional<Recording>& recording, const config::Recipe& recipe,
-                     checkpoint::RunFolder& folder, const Beginning& from, const Text& text,
-                     int64_t workers_here, const TrainOptions& options) {
+                     checkpoint::RunFolder& folder, const Beginning& from,
+                     const train::TrainingText& text, int64_t workers_here,
+                     const TrainOptions& options) {
   // First, because it may fail: nothing is written yet.
   events::Listener* const listener =
       options.listen ? options.listen(recipe, from.first_step) : nullptr;
@@ -266,10 +239,10 @@ void begin_recording(std::optional<Recording>& recording, const config::Recipe& 
   const checkpoint::BestLoss best = best_checkpoint(folder, from.first_step, recipe.eval.watch);
   recording.emplace(
       recipe, folder, from.first_step, options, listener,
-      checkpoint::CheckpointStamp{
-          from.run_id, text.digests(), from.ended_at, recipe.sync.method,
-          config::print_recipe(recipe), text.vocabulary ? text.vocabulary->file() : fs::path(),
-          recipe.train.batch * recipe.train.sequence, checkpoint_texts(recipe, from)});
+      checkpoint::CheckpointStamp{from.run_id, text.digests(), from.ended_at, recipe.sync.method,
+                                  config::print_recipe(recipe), text.vocabulary_file(),
+                                  recipe.train.batch * recipe.train.sequence,
+                                  checkpoint_texts(recipe, from)});
   if (from.resume) {
     recording->recorder.message(
         from.first_step,
@@ -343,7 +316,7 @@ std::shared_ptr<const train::Reference> find_reference(
 
 // The rest of the text, once it is known where the run goes on.
 void read_text(const config::Recipe& recipe, const fs::path& resumed, bool tells,
-               const events::MessageSink& message, Text& text) {
+               const events::MessageSink& message, train::TrainingText& text) {
   if (!text.vocabulary) return;
   const std::string note = train::turn_end_note(recipe, *text.vocabulary, resumed);
   if (tells && !note.empty()) message(note);
@@ -352,22 +325,12 @@ void read_text(const config::Recipe& recipe, const fs::path& resumed, bool tells
   text.tasks = train::read_run_tasks(recipe, *text.vocabulary, resumed);
 }
 
-train::MakeLearner learner_of(const Text& text, const TrainOptions& options,
-                              const tensor::Layout& layout) {
-  if (options.own_model != nullptr) return train::own_learner(*options.own_model);
-  return train::language_learner({.rows = text.corpus->rows,
-                                  .validation = text.corpus->validation,
-                                  .tasks = text.tasks,
-                                  .reference = text.reference},
-                                 layout);
-}
-
 // `ranks` is null if all workers are threads of this process.
 TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks* ranks) {
   const events::MessageSink& message = options.display.message;
   method::check_command(recipe, method::Command::kTrain);
   method::require_initial_model(recipe);
-  Text text{complete(recipe, options), {}, {}, {}};
+  train::TrainingText text{complete(recipe, options), {}, {}, {}};
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();
   require_memory(recipe, workers_here, message);
@@ -412,7 +375,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
                             .evaluated = {start.evaluated.begin(), start.evaluated.end()},
                             .best = start.best},
                   .machine = {.cores = cores, .simulation = simulate_links(recipe)}},
-      .make_learner = learner_of(text, options, layout),
+      .make_learner = text.learner(options.own_model, layout),
       .sink = sinks.sink()};
   if (options.on_start) options.on_start();
   const train::RunEnd end = run_workers(

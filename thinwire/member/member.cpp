@@ -33,12 +33,12 @@
 #include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/train/collector.h"
-#include "thinwire/train/corpus.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/text.h"
 #include "thinwire/train/worker.h"
 #include "thinwire/transport/nats/nkey.h"
 
@@ -62,15 +62,15 @@ class Membership {
  public:
   Membership(transport::Courier& courier, const Signer& signer, MemberOptions options)
       : options_(std::move(options)),
-        vocabulary_(data::Vocabulary::load(options_.recipe.data.dir)),
-        recipe_(resolved(options_.recipe, *vocabulary_)),
+        text_{load_vocabulary(options_), {}, {}, {}},
+        recipe_(resolved(options_.recipe, text_.vocabulary.get())),
         folder_(recipe_, false, checkpoint::Claim::kCallers),
-        corpus_(recipe_, *vocabulary_),
         layout_(method::tensors_of(recipe_)),
         plan_(recipe_, layout_.specs()),
         fetcher_(courier, 1),
         courier_(courier),
         signer_(signer) {
+    if (text_.vocabulary) text_.corpus.emplace(recipe_, *text_.vocabulary);
     if (options_.audits) check_audited(recipe_);
     if (options_.site == nullptr) return;
     method::check_command(recipe_, method::Command::kSite);
@@ -109,15 +109,25 @@ class Membership {
   }
 
  private:
-  static config::Recipe resolved(config::Recipe recipe, const data::Vocabulary& vocabulary) {
-    train::take_initial_model(recipe);
-    train::resolve(recipe, vocabulary);
+  static std::unique_ptr<data::Vocabulary> load_vocabulary(const MemberOptions& options) {
+    train::check_own_model(options.recipe, options.own_model);
+    if (options.own_model != nullptr) return nullptr;
+    return data::Vocabulary::load(options.recipe.data.dir);
+  }
+
+  static config::Recipe resolved(config::Recipe recipe, const data::Vocabulary* vocabulary) {
+    if (vocabulary == nullptr) {
+      train::resolve_machine(recipe);
+    } else {
+      train::take_initial_model(recipe);
+      train::resolve(recipe, *vocabulary);
+    }
     check_hosted(recipe);
     return recipe;
   }
 
   AuditedRun audited_run() const {
-    return {recipe_, layout_, plan_, corpus_.rows, options_.founding.run};
+    return {recipe_, layout_, plan_, text_.corpus->rows, options_.founding.run};
   }
 
   // One replica after another, until one has finished the run.
@@ -159,7 +169,7 @@ class Membership {
     const bool is_adapted = method::is_adapted(recipe_.adapter);
     if (!is_adapted || !method::find_adapter(recipe_.adapter.kind).has_base) return nullptr;
     train::StartingWeights start =
-        train::starting_weights(recipe_, vocabulary_.get(), layout_, events::print_message);
+        train::starting_weights(recipe_, text_.vocabulary.get(), layout_, options_.display.message);
     if (start.base_digest != options_.base_digest) {
       throw UsageError(
           fmt::format("[train] init: the weights in {} have the digest {}, and those of the run's "
@@ -223,7 +233,7 @@ class Membership {
   // Preferences are learnt against the model of snapshot 0. Throws Aborted if the member is told to
   // stop meanwhile.
   void find_reference(Follower& follower, const Replica& replica) {
-    if (reference_ != nullptr) return;
+    if (text_.reference != nullptr || !text_.corpus) return;
     const auto first_weights = [&] {
       if (replica.completed == 0) return train::StartingWeights{replica.weights, frozen()};
       const auto snapshot = fetch(first_state(options_.founding), [&] {
@@ -235,9 +245,9 @@ class Membership {
       snapshot->read_weights(*first.trained);
       return first;
     };
-    reference_ = train::make_reference(
-        {recipe_, corpus_, layout_, folder_.path(), true, replica.checkpoint != nullptr,
-         static_cast<int>(recipe_.train.threads), first_weights, events::print_message});
+    text_.reference = train::make_reference(
+        {recipe_, *text_.corpus, layout_, folder_.path(), true, replica.checkpoint != nullptr,
+         static_cast<int>(recipe_.train.threads), first_weights, options_.display.message});
   }
 
   // Snapshot 0.
@@ -283,12 +293,14 @@ class Membership {
     train::InitialParameters initial(std::move(replica.weights), 1, merges ? frozen : nullptr);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
                                         : std::set<std::string>();
-    report::Recorder recorder(recipe_, folder_.path(), replica.completed, {.rows = kOwnRows});
+    report::Recorder recorder(
+        recipe_, folder_.path(), replica.completed,
+        {.listener = options_.listener, .rows = kOwnRows, .display = options_.display});
     train::Collector collector(recorder);
     checkpoint::CheckpointCollector checkpoints(
         folder_.checkpoints(), recipe_.checkpoint.keep,
-        {options_.founding.run, corpus_.digests, 0, recipe_.sync.method,
-         config::print_recipe(recipe_), vocabulary_->file(),
+        {options_.founding.run, text_.digests(), 0, recipe_.sync.method,
+         config::print_recipe(recipe_), text_.vocabulary_file(),
          recipe_.train.batch * recipe_.train.sequence, checkpoint_texts()});
     MemberSink sink(recipe_, options_.founding.run, folder_.path(), follower, collector,
                     checkpoints);
@@ -311,6 +323,7 @@ class Membership {
                     .run_id = options_.founding.run,
                     .kind = method::RunKind::kHosted,
                     .make_rounds = make_rounds,
+                    .memory = options_.own_model == nullptr ? nullptr : options_.own_model->memory,
                     .start = {.initial = initial,
                               .first_step = replica.completed,
                               .resume = replica.checkpoint.get(),
@@ -319,9 +332,7 @@ class Membership {
                               .frozen = merges ? nullptr : frozen,
                               .evaluated = std::move(evaluated)},
                     .machine = {.cores = cores, .site = options_.site}},
-        .make_learner = train::language_learner(
-            {.rows = corpus_.rows, .validation = corpus_.validation, .reference = reference_},
-            layout_),
+        .make_learner = text_.learner(options_.own_model, layout_),
         .sink = sink,
         .observer = auditor ? &*auditor : nullptr};
     train::RunEnd end;
@@ -350,10 +361,9 @@ class Membership {
   }
 
   const MemberOptions options_;
-  const std::shared_ptr<const data::Vocabulary> vocabulary_;
+  train::TrainingText text_;
   const config::Recipe recipe_;
   checkpoint::RunFolder folder_;
-  const train::Corpus corpus_;
   const tensor::Layout layout_;
   const membership::RecipePlan plan_;
   BlobFetcher fetcher_;
@@ -361,7 +371,6 @@ class Membership {
   const Signer& signer_;
   const uint64_t auditor_seed_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
   std::shared_ptr<train::FrozenWeights> own_frozen_;
-  std::shared_ptr<const train::Reference> reference_;         // null unless preferences are learnt
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;  // steps of the last replica or checkpoint
 };

@@ -1,7 +1,8 @@
 // A member of a run of many hosts: joins over a courier, catches up, trains, and leaves.
 // docs/hosts.md.
 //
-// A member needs the run's recipe, vocabulary and data on its own disk, and a courier whose name is
+// A member needs the run's recipe, and its vocabulary and data on its own disk or the program's
+// own model, and a courier whose name is
 // that of its key (transport::participant_name). It learns everything else from the ledger: when it
 // takes part, with which rows, what counts, and which snapshot to start from. It holds no more than
 // what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
@@ -21,8 +22,11 @@
 
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
+#include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/membership/record.h"
+#include "thinwire/train/own_learner.h"
 #include "thinwire/train/site.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -79,6 +83,13 @@ struct MemberOptions {
   // Ranks that compute its gradients with it (train/site.h), which have nothing to do yet; null: it
   // is alone.
   train::Site* site = nullptr;
+  // The program's own model, for recipes with model.architecture = "external", which have neither
+  // vocabulary nor data; else null. A member that starts over makes its worker again.
+  const train::OwnModel* own_model = nullptr;
+  // Hears what the member records, as that of report::Recorder does, and again from where it starts
+  // over. May be null.
+  events::Listener* listener = nullptr;
+  events::Display display = {};
 };
 
 enum class MemberOutcome : uint8_t {

@@ -48,11 +48,12 @@ struct InitialState {
 };
 
 // The weights are those with which `thinwire train` starts: from train.init, or at random from
-// run.seed. `recipe`: resolved; `recipe_hash`: of what members receive; `run`: the run's identity
-// (checkpoint::new_run_id); `coordinators`: the keys whose records count, in any order. The same
-// arguments give the same bytes, so a coordinator that starts again founds the same run. Throws
-// UsageError as check_hosted (member/member.h) and train::starting_weights do.
-InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+// run.seed. `recipe`: resolved; `vocabulary`: null for an external model; `recipe_hash`: of what
+// members receive; `run`: the run's identity (checkpoint::new_run_id); `coordinators`: the keys
+// whose records count, in any order. The same arguments give the same bytes, so a coordinator that
+// starts again founds the same run. Throws UsageError as check_hosted (member/member.h) and
+// train::starting_weights do.
+InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                 const Sha256& recipe_hash, uint64_t run,
                                 std::vector<PublicKey> coordinators);
 

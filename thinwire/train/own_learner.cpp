@@ -1,7 +1,12 @@
 #include "thinwire/train/own_learner.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 #include <vector>
+
+#include "thinwire/architectures/external/external_spec.h"
+#include "thinwire/base/error.h"
 
 namespace thinwire::train {
 namespace {
@@ -41,6 +46,22 @@ class OwnLearner final : public Learner {
 
 MakeLearner own_learner(const OwnModel& model) {
   return [&model](Replica& replica) { return std::make_unique<OwnLearner>(model, replica); };
+}
+
+void check_own_model(const config::Recipe& recipe, const OwnModel* model) {
+  const bool external = method::is_external(recipe);
+  if (external && model == nullptr) {
+    throw UsageError(
+        "[model] architecture = \"external\": the run's model is external, and only the program "
+        "which has it can train it or join its run (docs/embedding.md), not thinwire's own "
+        "commands");
+  }
+  if (!external && model != nullptr) {
+    throw UsageError(
+        fmt::format("[model] architecture must be \"external\" for a model of the program's own, "
+                    "got \"{}\"",
+                    recipe.model.architecture));
+  }
 }
 
 }  // namespace thinwire::train

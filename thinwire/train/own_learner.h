@@ -29,4 +29,8 @@ struct OwnModel {
 // Rows count as tokens.
 MakeLearner own_learner(const OwnModel& model);
 
+// Throws UsageError unless a model is given (not null) for a recipe whose model is external, and
+// only for one.
+void check_own_model(const config::Recipe& recipe, const OwnModel* model);
+
 }  // namespace thinwire::train
