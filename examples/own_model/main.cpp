@@ -1,7 +1,10 @@
-// A model of one's own, trained by two workers with every method: a small network learns a sine.
-// All that Thinwire knows of it are three tensors; rows are numbers, here from 0 to 2 pi.
+// A model of one's own: a small network learns a sine. All that Thinwire knows of it are three
+// tensors; rows are numbers, here from 0 to 2 pi.
 //
-//   own_model_example FOLDER
+//   own_model_example FOLDER                  trains it by two workers, with every method
+//   own_model_example FOLDER ADDRESS TOKEN    takes part in a run of recipe.toml, which
+//                                             `thinwire serve recipe.toml` serves
+#include <thinwire/joining.h>
 #include <thinwire/training.h>
 
 #include <cmath>
@@ -41,12 +44,7 @@ thinwire::OwnModel::Loss network(const std::vector<thinwire::OwnTensor>& weights
   };
 }
 
-}  // namespace
-
-int main(int count, char** words) try {
-  const std::string folder = count > 1 ? words[1] : "runs/own";
-  thinwire::OwnModel model;
-  model.worker = network;
+void train(const thinwire::OwnModel& model, const std::string& folder) {
   for (const std::string& method : thinwire::method_names()) {
     const thinwire::Recipe recipe(
         "", {"model.architecture=external",
@@ -62,6 +60,29 @@ int main(int count, char** words) try {
     std::printf("%-12s loss %.4f -> %.4f, %8.1f B a step, weights %s\n", method.c_str(), first,
                 last, result.bytes_sent_per_step, result.digest.c_str());
   }
+}
+
+void join(const thinwire::OwnModel& model, const std::string& folder, const std::string& address,
+          const std::string& token) {
+  double first = -1, last = 0;
+  thinwire::JoiningOptions options;
+  options.address = address;
+  options.token = token;
+  options.folder = folder;
+  options.own_model = &model;
+  options.on_step = [&](const auto& step) { (first < 0 ? first : last) = step.loss; };
+  const thinwire::JoiningResult result = thinwire::join_run(options);
+  std::printf("loss %.4f -> %.4f, %.1f B a step, weights %s\n", first, last,
+              result.bytes_sent_per_step, result.digest.c_str());
+}
+
+}  // namespace
+
+int main(int count, char** words) try {
+  const std::string folder = count > 1 ? words[1] : "runs/own";
+  thinwire::OwnModel model;
+  model.worker = network;
+  count > 3 ? join(model, folder, words[2], words[3]) : train(model, folder);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

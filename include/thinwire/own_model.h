@@ -5,8 +5,8 @@
 //   external.tensors = ["hidden 16x4", "offset 16", "out 1x16"]
 //   train.sequence = 1
 //
-// A row is a number, from 0 on, that never comes again; what it stands for is the program's
-// business.
+// A row is a number, from 0 to train.steps * train.batch - 1, that never comes again; what it
+// stands for is the program's business.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct OwnModel {
   // one, and returns that loss. Called on one thread.
   using Loss = std::function<double(std::span<const uint64_t> rows)>;
 
-  // Makes the function of one worker; called once by each, on its own thread. The tensors, in the
+  // Makes the function of one worker; called once by each, on its own thread, and again by a member
+  // of a served run that starts over (thinwire/joining.h). The tensors, in the
   // order of the recipe, stay where they are until the function is destroyed.
   std::function<Loss(const std::vector<OwnTensor>& weights,
                      const std::vector<OwnTensor>& gradients)>

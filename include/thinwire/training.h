@@ -6,26 +6,16 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 
-#include "thinwire/events.h"
+#include "thinwire/callbacks.h"
 #include "thinwire/own_model.h"
 #include "thinwire/recipe.h"
 
 namespace thinwire {
 
-// Callbacks may be empty. They are called on threads of the run, those of events one at a time; the
-// run waits for them. An exception from a callback of an event ends the run, and train_model throws
-// it. Events of steps that were trained before the run was resumed come first.
-struct TrainingOptions {
-  std::function<void(const events::StepEvent&)> on_step;
-  std::function<void(const events::EvalEvent&)> on_evaluation;
-  std::function<void(const events::CheckpointEvent&)> on_checkpoint;
-  // What the command line would print besides: one line of text, without the newline.
-  std::function<void(std::string_view)> on_message;
+struct TrainingOptions : RunCallbacks {
   // Set from anywhere, it ends the run after a checkpoint from which the next call goes on. May be
   // null.
   const std::atomic<bool>* stop = nullptr;

@@ -1,18 +1,21 @@
 """The examples, built outside of the tree against nothing but an installed Thinwire: they train as `thinwire
-train` does, plan as `thinwire plan` does, and print only what they print themselves."""
+train` does, join what `thinwire serve` serves, plan as `thinwire plan` does, and print only what they print themselves."""
 
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
 BINARY = Path(os.environ["THINWIRE_BINARY"])
 SOURCE = Path(os.environ["THINWIRE_SOURCE_DIR"])
 BUILD = BINARY.parents[1]
+PATIENCE = 120  # seconds; only what hangs takes that long
 
 
 def output_of(*command):
@@ -77,6 +80,70 @@ class Examples(unittest.TestCase):
             done = subprocess.run([BINARY, *command], stdin=subprocess.DEVNULL, capture_output=True, text=True)
             self.assertEqual(done.returncode, 2, (command, done.stdout, done.stderr))
             self.assertRegex(done.stderr, "program's own model|program which has it|program's model", command)
+
+    @unittest.skipUnless(shutil.which("nats-server"), "there is no nats-server here")
+    def test_joins_a_served_run_with_a_model_of_its_own(self):
+        program = self.build("own_model")
+        for fields in (("sync.method=distro",), ("sync.method=allreduce",),
+                       ("sync.method=diloco", "diloco.sync_every=10", "train.steps=4000"),
+                       ("sync.method=sparseloco", "sparseloco.sync_every=10", "train.steps=4000")):
+            with self.subTest(fields[0]):
+                self.serve(program, *fields)
+
+    def serve(self, program, *fields):
+        """A run of two members, one of which is killed and comes back."""
+        folder = self.folder / f"served-{fields[0]}"
+        folder.mkdir()
+        ready = folder / "ready.json"
+        server = self.start([BINARY, "serve", self.folder / "examples/own_model/recipe.toml", *fields,
+                             f"run.dir={folder}/serve", "sync.timeout_s=60", "--listen", "127.0.0.1:0",
+                             "--ready-file", ready], folder / "serve.log")
+        self.wait_until(ready.exists, server)
+        access = json.loads(ready.read_text())
+
+        refused = subprocess.run([BINARY, "join", access["address"], "--token", access["token"],
+                                  f"run.dir={folder}/refused"], capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("the run's model is external, and only the program which has it can train it or join its run",
+                      refused.stderr)
+
+        def join(name):
+            return self.start([program, folder / name, access["address"], access["token"]], folder / f"{name}.log")
+
+        members = [join("a"), join("b")]
+        log = folder / "b/events.jsonl"
+        self.wait_until(lambda: log.exists() and log.read_text().count('"step"') > 20, members[1])
+        members[1].kill()
+        self.assertEqual(members[1].wait(), -signal.SIGKILL, "it was over before it could be killed")
+        members[1] = join("b")
+        said = {}
+        for name, one in zip(("a", "b", "serve"), (*members, server)):
+            self.assertEqual(one.wait(PATIENCE), 0, (folder / f"{name}.log").read_text())
+            said[name] = (folder / f"{name}.log").read_text()
+        ended = {name: re.fullmatch(r"loss ([\d.]+) -> ([\d.]+), [\d.]+ B a step, weights (\w{16})\n", said[name]).groups()
+                 for name in ("a", "b")}
+        began = float(ended["a"][0])  # the other one heard its first loss when it had returned
+        digests = set()
+        for _, last, digest in ended.values():
+            self.assertLess(float(last), began / 3)
+            digests.add(digest)
+        digests.add(json.loads((folder / "serve/summary.json").read_text())["digest"])
+        self.assertEqual(len(digests), 1)
+        self.assertNotIn("member 2 ", said["serve"], "the member that was killed returned under its id")
+
+    def start(self, command, log):
+        with open(log, "w") as file:
+            one = subprocess.Popen([str(word) for word in command], stdout=file, stderr=file, cwd=self.folder)
+        self.addCleanup(one.wait)
+        self.addCleanup(one.kill)
+        return one
+
+    def wait_until(self, is_so, process):
+        deadline = time.monotonic() + PATIENCE
+        while not is_so():
+            self.assertIsNone(process.poll(), "it has ended")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
 
     def test_plans_without_tensors(self):
         program = self.build("plan")

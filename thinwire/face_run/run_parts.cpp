@@ -1,0 +1,62 @@
+#include "thinwire/face_run/run_parts.h"
+
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/tensor/storage/arena.h"
+
+namespace thinwire {
+
+events::Display Callbacks::display() {
+  return {.message = [this](std::string_view line) { on_message(line); }, .progress = false};
+}
+
+void Callbacks::on_event(const events::StepEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (callbacks_.on_step) callbacks_.on_step(event);
+}
+
+void Callbacks::on_event(const events::EvalEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (callbacks_.on_evaluation) callbacks_.on_evaluation(event);
+}
+
+void Callbacks::on_checkpoint(const events::CheckpointEvent& event) {
+  const std::lock_guard lock(mutex_);
+  if (callbacks_.on_checkpoint) callbacks_.on_checkpoint(event);
+}
+
+void Callbacks::on_message(std::string_view line) {
+  const std::lock_guard lock(mutex_);
+  if (callbacks_.on_message) callbacks_.on_message(line);
+}
+
+namespace {
+
+std::vector<OwnTensor> tensors_in(tensor::Arena& arena) {
+  std::vector<OwnTensor> tensors;
+  for (size_t i = 0; i < arena.layout().size(); ++i) {
+    const TensorSpec& spec = arena.layout().specs()[i];
+    tensors.push_back({spec.name, spec.shape, arena.tensor(i)});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+train::OwnModel inner_model(const OwnModel& model) {
+  if (!model.worker) throw UsageError("OwnModel::worker must be set");
+  train::OwnModel inner;
+  inner.worker = [&model](tensor::Arena& weights, tensor::Arena& gradients) {
+    return model.worker(tensors_in(weights), tensors_in(gradients));
+  };
+  if (model.initial) {
+    inner.initial = [&model](tensor::Arena& weights) { model.initial(tensors_in(weights)); };
+  }
+  if (model.memory) {
+    inner.memory = [&model](const tensor::Layout& layout) { return model.memory(layout.total()); };
+  }
+  return inner;
+}
+
+}  // namespace thinwire
