@@ -63,9 +63,8 @@ void take_entry(std::span<const uint8_t> bytes) {
 // A recipe is refused with a message, and nothing else.
 void take_recipe(std::string_view text) {
   try {
-    const auto recipe = member_recipe(text, {}, "run", "data");
-    require(recipe.run.dir == "run" && recipe.data.dir == "data" &&
-            (recipe.train.init.empty() || recipe.train.init == kSharedBase));
+    const auto recipe = member_recipe(text, {}, "run", "data", "");
+    require(recipe.run.dir == "run" && recipe.data.dir == "data" && recipe.train.init.empty());
   } catch (const thinwire::Error&) {
     return;
   }

@@ -6,10 +6,14 @@
 #include <string>
 
 #include "../tiny_run.h"
+#include "tests/errors.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::hosts {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
 
 constexpr uint64_t kDigest = 7;
 
@@ -34,7 +38,7 @@ class RunBase : public testing::Test {
                  {[&](const transport::BlobId& blob) {
                     if (fetched_ == until) throw Error("disconnected");
                     ++fetched_;
-                    return read_part(parts_.at(blob.name));
+                    return read_part(parts_.at(blob.name), blob.name);
                   },
                   {}});
   }
@@ -72,9 +76,30 @@ TEST_F(RunBase, KeepsThePartsThatHaveArrivedAndNoDamagedOnes) {
   expect_equal_files();
 }
 
-TEST_F(RunBase, SaysWhichFileHasBecomeShorter) {
-  write_file(folder_ / "own" / "weights", "short");
-  EXPECT_THROW(receive(), Error);
+TEST_F(RunBase, SaysWhichFileHasBecomeShorterOrHasChanged) {
+  const fs::path weights = folder_ / "own" / "weights";
+  const std::string text = read_text_file(weights);
+  EXPECT_TRUE(has_files(folder_ / "own", base_));
+  write_file(weights, "short");
+  EXPECT_THAT(tests::error_of([&] { receive(); }),
+              HasSubstr(weights.string() + " is shorter than when the run was founded"));
+  EXPECT_FALSE(has_files(folder_ / "own", base_));
+  write_file(weights, std::string(text.size(), 'y'));
+  EXPECT_THAT(tests::error_of([&] { receive(); }),
+              HasSubstr(weights.string() + " has changed since the run was founded"));
+  EXPECT_FALSE(has_files(folder_ / "own", base_));
+  write_file(weights, text + "more");
+  EXPECT_FALSE(has_files(folder_ / "own", base_));
+  fs::remove(weights);
+  EXPECT_FALSE(has_files(folder_ / "own", base_));
+}
+
+TEST_F(RunBase, ThatTheDiskHasNoRoomForIsNotFetched) {
+  base_.files.push_back({"huge", {{transport::blob_id({}).name, uint64_t{1} << 55}}});
+  EXPECT_THAT(tests::error_of([&] { receive(); }),
+              AllOf(HasSubstr("the base takes 36"), HasSubstr(received().string()),
+                    HasSubstr(" free; make room, or name a copy of the base")));
+  EXPECT_EQ(fetched_, 0u);
 }
 
 }  // namespace

@@ -91,6 +91,22 @@ TEST(RunDescription, AnExternalModelHasNoTexts) {
   EXPECT_THAT(refusal("\"vocabulary\"", "\"another\""), HasSubstr("sets without a vocabulary"));
 }
 
+TEST(RunDescription, ABaseIsOfFilesInPartsOfBoundedSize) {
+  const auto refusal_of = [](std::vector<DescribedFile> files) {
+    RunDescription description = sample();
+    description.base = {9, std::move(files)};
+    const auto read = decode_description(encode_description(description));
+    return read ? "" : read.error().message;
+  };
+  const auto part = [](uint64_t bytes) { return transport::BlobId{sha256({}), bytes}; };
+  EXPECT_EQ(refusal_of({{"weights", {part(kMaxPartBytes), part(1)}}, {"empty", {part(0)}}}), "");
+  EXPECT_THAT(refusal_of({{"weights", {part(kMaxPartBytes + 1)}}}), HasSubstr("too large"));
+  EXPECT_THAT(refusal_of({{"weights", {part(1), part(UINT64_MAX)}}}), HasSubstr("too large"));
+  EXPECT_THAT(refusal_of({{"weights", {part(1), part(0)}}}), HasSubstr("without bytes"));
+  EXPECT_THAT(refusal_of({{"weights", {}}}), HasSubstr("without parts"));
+  EXPECT_THAT(refusal_of({}), HasSubstr("without files"));
+}
+
 TEST(RunDescription, OtherVersionsAreNamed) {
   EXPECT_THAT(refusal(fmt::format("\"protocol\": {}", kProtocolVersion), "\"protocol\": 9"),
               HasSubstr("protocol version 9"));

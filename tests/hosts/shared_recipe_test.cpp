@@ -103,6 +103,17 @@ TEST(SharedRecipe, AMemberOfARunWithAnAdapterHasTheBaseInAFolderOfItsOwn) {
   check_local_overrides(own);
 }
 
+TEST(SharedRecipe, AReceivedRecipeHasABaseIfAndOnlyIfTheDescriptionHasOne) {
+  const std::string with =
+      shared_recipe_text(recipe({"adapter.kind=lora", "train.init=there", "model.vocab=300"}));
+  const std::string without = shared_recipe_text(recipe({"model.vocab=300"}));
+  EXPECT_THAT(refusal([&] { (void)member_recipe(with, {}, "here", "mine", ""); }),
+              HasSubstr("it has an adapter's base, and the run's description has none"));
+  EXPECT_THAT(refusal([&] { (void)member_recipe(without, {}, "here", "mine", "copy"); }),
+              HasSubstr("it does not have an adapter's base, and the run's description has one"));
+  EXPECT_EQ(member_recipe(without, {}, "here", "mine", "").train.init, "");
+}
+
 TEST(SharedRecipe, AReceivedRecipeCannotSetPathsOrSpeakToTheTerminal) {
   const config::Recipe member = member_recipe("[run]\ndir = \"/etc\"\n", {}, "here", "mine");
   EXPECT_EQ(member.run.dir, "here");

@@ -187,11 +187,11 @@ std::string MemberConnection::enrol(transport::Courier& courier) {
 
 // A file of the run, which the coordinator stores on request.
 Bytes fetch_file(MemberConnection& connection, const JoinOptions& options,
-                 const transport::BlobId& blob) {
+                 const transport::BlobId& blob, const std::string& what) {
   const auto asked = connection.requests().ask(
       RequestKind::kData, Bytes(blob.name.bytes.begin(), blob.name.bytes.end()), kUploadSeconds);
-  if (!asked) throw Error("the run's data cannot be fetched: " + asked.error().message);
-  return fetch_blob(connection.courier(), "the run's data", blob, options.access.founder,
+  if (!asked) throw Error(fmt::format("{} cannot be fetched: {}", what, asked.error().message));
+  return fetch_blob(connection.courier(), what, blob, options.access.founder,
                     options.access.patience(), options.stop);
 }
 
@@ -207,7 +207,8 @@ std::map<std::string, std::string> model_files(MemberConnection& connection,
            transport::blob_id(as_bytes(read_text_file(file))) == *description.model_files;
   };
   if (!is_there()) {
-    const Bytes bytes = fetch_file(connection, options, *description.model_files);
+    const Bytes bytes =
+        fetch_file(connection, options, *description.model_files, "the files of the model");
     AtomicFile out(file);
     out.write(bytes);
     out.commit();
@@ -215,14 +216,16 @@ std::map<std::string, std::string> model_files(MemberConnection& connection,
   return {{kModelFiles, read_text_file(file)}};
 }
 
-// Fetches from the run, and shows how far it is with `what`.
+// Fetches `what` from the run, "the run's data", and shows how far it is.
 Reception receive(MemberConnection& connection, const JoinOptions& options,
                   const std::string& what) {
   const auto shown = std::make_shared<std::optional<events::Progress>>();
-  return {[&](const transport::BlobId& blob) { return fetch_file(connection, options, blob); },
+  return {[&connection, &options, what](const transport::BlobId& blob) {
+            return fetch_file(connection, options, blob, what);
+          },
           [what, shown, silent = !options.display.progress](uint64_t done, uint64_t all) {
             if (!*shown) {
-              shown->emplace(what, static_cast<int64_t>(all),
+              shown->emplace("receiving " + what, static_cast<int64_t>(all),
                              events::ProgressOptions{.bytes = true, .silent = silent});
             }
             (*shown)->update(static_cast<int64_t>(done), {});
@@ -257,7 +260,7 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
   options.display.message(fmt::format("receives {} of data into {}",
                                       format_bytes(static_cast<double>(description.data_bytes())),
                                       received.string()));
-  receive_data(received, description, receive(connection, options, "receiving data"));
+  receive_data(received, description, receive(connection, options, "the run's data"));
   if (const std::string why = differs_from(received, description); !why.empty()) {
     throw Error(
         fmt::format("{} {}, although it was received from the run", received.string(), why));
@@ -286,7 +289,7 @@ void find_base(MemberConnection& connection, const JoinOptions& options, const D
       fmt::format("receives {} of the base into {}; train.init=FOLDER names a "
                   "copy of this machine instead",
                   format_bytes(static_cast<double>(base.bytes())), folder.string()));
-  receive_base(folder, base, receive(connection, options, "receiving the base"));
+  receive_base(folder, base, receive(connection, options, "the run's base"));
 }
 
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,

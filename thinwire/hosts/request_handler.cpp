@@ -8,6 +8,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -224,15 +225,24 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   if (in.at_end()) std::ranges::copy(raw, name.bytes.begin());
   const auto file = files_.find(name);
   if (!in.at_end() || file == files_.end()) {
-    return requests_.refuse(incoming, "this is not a file of the run's data");
+    return requests_.refuse(incoming, "this is not a file that the coordinator has");
   }
   if (provided_.contains(name)) return requests_.grant(incoming, {});
   const auto in_progress = std::ranges::find(uploads_, name, &Upload::name);
   if (in_progress != uploads_.end()) return in_progress->incoming.push_back(incoming);
+  std::shared_ptr<const Bytes> bytes;
+  try {
+    bytes = std::make_shared<const Bytes>(read_part(file->second, name));
+  } catch (const Error& problem) {
+    events::print_message(
+        fmt::format("a member cannot have a file of the run: {}", problem.what()));
+    return requests_.refuse(
+        incoming, fmt::format("the coordinator no longer has {} as it was when the run was founded",
+                              file->second.file.filename().string()));
+  }
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
   if (callbacks_.provides) callbacks_.provides(name);
-  courier_.put(std::make_shared<const Bytes>(read_part(file->second)), transport::Priority::kBulk,
-               upload.stored.setter());
+  courier_.put(std::move(bytes), transport::Priority::kBulk, upload.stored.setter());
 }
 
 void RequestHandler::finish_uploads() {

@@ -7,23 +7,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <optional>
 #include <string>
 #include <system_error>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 
 namespace thinwire::hosts {
 namespace {
 
-// What is received again after an interruption, and held in memory, is at most this.
-constexpr uint64_t kPartBytes = uint64_t{16} << 20;
 constexpr const char* kPartial = ".partial";
 
 // The parts of `bytes`; at least one.
 std::vector<std::span<const uint8_t>> parts_of(std::span<const uint8_t> bytes) {
   std::vector<std::span<const uint8_t>> parts;
-  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kPartBytes) {
-    parts.push_back(bytes.subspan(at, std::min<uint64_t>(kPartBytes, bytes.size() - at)));
+  for (uint64_t at = 0; at == 0 || at < bytes.size(); at += kMaxPartBytes) {
+    parts.push_back(bytes.subspan(at, std::min<uint64_t>(kMaxPartBytes, bytes.size() - at)));
   }
   return parts;
 }
@@ -72,10 +72,37 @@ std::vector<bool> parts_there(const fs::path& path, const DescribedFile& file) {
   for (size_t i = 0; i < there.size() && at <= mapped.bytes().size(); ++i) {
     const transport::BlobId& part = file.parts[i];
     if (part.bytes > mapped.bytes().size() - at) break;
-    there[i] = transport::blob_id(mapped.bytes().subspan(at, part.bytes)) == part;
+    const auto bytes = mapped.bytes().subspan(at, part.bytes);
+    there[i] = transport::blob_id(bytes) == part;
+    mapped.release(bytes);
     at += part.bytes;
   }
   return there;
+}
+
+// For what the files in `partial` do not hold yet.
+void check_room(const fs::path& partial, const DescribedBase& base) {
+  uint64_t missing = 0;
+  for (const DescribedFile& file : base.files) {
+    const fs::path path = partial / file.name;
+    const uint64_t there = fs::exists(path) ? fs::file_size(path) : 0;
+    missing += file.bytes() - std::min(there, file.bytes());
+  }
+  const std::optional<uint64_t> available = free_disk_bytes(partial);
+  if (!available || missing <= *available) return;
+  throw Error(fmt::format(
+      "the base takes {} more, but the disk of {} has only {} free; make room, or name a copy of "
+      "the base with train.init=FOLDER",
+      format_bytes(static_cast<double>(missing)), partial.string(),
+      format_bytes(static_cast<double>(*available))));
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) {
+    throw Error(fmt::format("cannot create {}: {}", folder.string(), problem.message()));
+  }
 }
 
 }  // namespace
@@ -105,10 +132,19 @@ std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path&
   return parts;
 }
 
+bool has_files(const fs::path& folder, const DescribedBase& base) {
+  return std::ranges::all_of(base.files, [&](const DescribedFile& file) {
+    const fs::path path = folder / file.name;
+    return is_file(path) && fs::file_size(path) == file.bytes() &&
+           std::ranges::count(parts_there(path, file), false) == 0;
+  });
+}
+
 void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception) {
   if (fs::exists(folder)) return;
   const fs::path partial = folder.string() + kPartial;
-  fs::create_directories(partial);
+  make_folder(partial);
+  check_room(partial, base);
   uint64_t done = 0;
   const auto show_progress = [&] {
     if (reception.progress) reception.progress(done, base.bytes());

@@ -23,8 +23,11 @@ DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files);
 // The parts of the files in `folder`, by blob name.
 std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path& folder);
 
+// Whether `folder` has these files. Reads each once.
+bool has_files(const fs::path& folder, const DescribedBase& base);
+
 // Makes `folder` appear with the base's files. Parts that an earlier call has received are not
-// fetched again. Does nothing if the folder is there.
+// fetched again. Does nothing if the folder is there. Throws Error if there is no room for them.
 void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception);
 
 }  // namespace thinwire::hosts

@@ -67,12 +67,15 @@ std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenS
   return all;
 }
 
-Bytes read_part(const FilePart& part) {
+Bytes read_part(const FilePart& part, const Sha256& name) {
   const MappedFile mapped(part.file);
   if (part.offset > mapped.bytes().size() || part.bytes > mapped.bytes().size() - part.offset) {
     throw Error(fmt::format("{} is shorter than when the run was founded", part.file.string()));
   }
   const auto bytes = mapped.bytes().subspan(part.offset, part.bytes);
+  if (transport::blob_id(bytes).name != name) {
+    throw Error(fmt::format("{} has changed since the run was founded", part.file.string()));
+  }
   return {bytes.begin(), bytes.end()};
 }
 

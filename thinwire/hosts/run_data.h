@@ -31,14 +31,14 @@ struct DataFile {
   transport::BlobId blob;
   fs::path file;  // relative to the folder
 };
-// A blob that is a part of a file.
+// A blob that is, or was when the run was founded, a part of a file.
 struct FilePart {
   fs::path file;
   uint64_t offset = 0;
   uint64_t bytes = 0;
 };
-// Throws Error if the file is shorter.
-Bytes read_part(const FilePart& part);
+// Throws Error if the file cannot be read, or if the part is not the blob of this name.
+Bytes read_part(const FilePart& part, const Sha256& name);
 
 // The vocabulary first, then all shards; none for an external model, which differs_from and
 // receive_data are not for.

@@ -111,6 +111,13 @@ DescribedFile read_file(const Json& json) {
                      });
   if (!plain) throw Malformed{"a file whose name is a path"};
   for (const Json& part : json.at("parts")) file.parts.push_back(read_blob(part));
+  if (file.parts.empty()) throw Malformed{"a file of its base without parts"};
+  // Sums of them cannot overflow: there would have to be 2^40 parts.
+  for (const transport::BlobId& part : file.parts) {
+    if (part.bytes > kMaxPartBytes) throw Malformed{"a part of its base that is too large"};
+    if (part.bytes == 0 && file.parts.size() > 1)
+      throw Malformed{"a part of its base without bytes"};
+  }
   return file;
 }
 
@@ -121,6 +128,7 @@ DescribedBase read_base(const Json& json) {
     const DescribedFile& file = base.files.emplace_back(read_file(one));
     if (!names.insert(file.name).second) throw Malformed{"a file of its base twice"};
   }
+  if (base.files.empty()) throw Malformed{"a base without files"};
   return base;
 }
 
@@ -183,11 +191,15 @@ Result<RunDescription> read_description(const Json& json) {
 
 }  // namespace
 
+uint64_t DescribedFile::bytes() const {
+  uint64_t bytes = 0;
+  for (const transport::BlobId& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
 uint64_t DescribedBase::bytes() const {
   uint64_t bytes = 0;
-  for (const DescribedFile& file : files) {
-    for (const transport::BlobId& part : file.parts) bytes += part.bytes;
-  }
+  for (const DescribedFile& file : files) bytes += file.bytes();
   return bytes;
 }
 

@@ -45,10 +45,14 @@ struct DescribedVocabulary {
   bool operator==(const DescribedVocabulary&) const = default;
 };
 
+// What is received again after an interruption, and held in memory, is at most this.
+inline constexpr uint64_t kMaxPartBytes = uint64_t{16} << 20;
+
 // A file in parts, one after the other, which are not empty unless the file is.
 struct DescribedFile {
   std::string name;  // in its folder
   std::vector<transport::BlobId> parts;
+  uint64_t bytes() const;
   bool operator==(const DescribedFile&) const = default;
 };
 

@@ -15,6 +15,7 @@
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_base.h"
 #include "thinwire/hosts/run_data.h"
@@ -153,14 +154,24 @@ void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
   if (digest == 0) return;
   std::optional<DescribedBase>& base = run.description.base;
   const std::vector<fs::path> files = train::initial_model_files(recipe);
-  if (!base) base = describe_base(digest, files);
+  const bool is_new = !base;
+  if (is_new) base = describe_base(digest, files);
   if (base->digest != digest) {
     throw UsageError(fmt::format(
         "[train] init: the weights in {} have the digest {}, and those of the base with which the "
         "run in {} started {}; name the original one, or choose another run.dir",
         recipe.train.init, to_hex(digest), recipe.run.dir, to_hex(base->digest)));
   }
-  run.files.merge(base_parts(*base, files.front().parent_path()));
+  const fs::path folder = files.front().parent_path();
+  if (is_new || has_files(folder, *base)) {
+    run.files.merge(base_parts(*base, folder));
+    return;
+  }
+  events::print_message(
+      fmt::format("[train] init: {} holds the base's weights in other files than those with which "
+                  "the run started, so members cannot receive the base; they need a copy of their "
+                  "own (train.init=FOLDER)",
+                  recipe.train.init));
 }
 
 // Makes snapshot 0, and the founding if there is none yet.
@@ -240,13 +251,26 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
   return run;
 }
 
+namespace {
+
+// What differs between descriptions whose recipes are equal.
+std::string other_than_recipe(const RunDescription& now, const RunDescription& founded) {
+  if (!now.base || !founded.base || now.base == founded.base) {
+    return "its data or initial weights differ";
+  }
+  if (now.base->digest != founded.base->digest) return "the weights of its base differ";
+  return "the files of its base in [train] init differ, although their weights are equal";
+}
+
+}  // namespace
+
 void check_same_run(const ServedRun& run, const RunDescription& founded) {
   if (founded == run.description) return;
   const std::string differences = differences_of(founded, "the run's recipe", run.recipe);
   throw UsageError(fmt::format(
       "the cluster has a different run called {}: {}; undo the change, or choose another run.name",
       run.recipe.run.name,
-      differences.empty() ? "its data or initial weights differ" : differences));
+      differences.empty() ? other_than_recipe(run.description, founded) : differences));
 }
 
 namespace {
@@ -265,7 +289,8 @@ bool publish_run(transport::Courier& courier, const Signer& coordinator, const S
                  const std::atomic<bool>* stop) {
   store(courier, run.weights, "the initial weights", stop);
   const auto store_file = [&](const transport::BlobId& blob, const char* what) {
-    store(courier, std::make_shared<const Bytes>(read_part(run.files.at(blob.name))), what, stop);
+    store(courier, std::make_shared<const Bytes>(read_part(run.files.at(blob.name), blob.name)),
+          what, stop);
   };
   if (run.description.vocabulary) store_file(run.description.vocabulary->blob, "the vocabulary");
   if (run.description.model_files) {

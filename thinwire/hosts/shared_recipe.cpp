@@ -92,6 +92,15 @@ void refuse_paths(const config::Recipe& received) {
   }
 }
 
+// Else a folder that nobody named would be opened, or a base that was received not be used.
+void check_base(const config::Recipe& received, const fs::path& base) {
+  const bool has_base = !received.train.init.empty();
+  if (has_base == !base.empty()) return;
+  throw UsageError(fmt::format("{}: it {} an adapter's base, and the run's description has {}",
+                               kOrigin, has_base ? "has" : "does not have",
+                               has_base ? "none" : "one"));
+}
+
 }  // namespace
 
 bool is_machine_local(std::string_view field) { return covers(kLocal, field); }
@@ -128,8 +137,11 @@ void check_local_overrides(std::span<const std::string> overrides) {
 
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
                              const fs::path& run_dir, const fs::path& data_dir,
-                             const fs::path& base) {
-  refuse_paths(config::parse_recipe(text, kOrigin, {}, method::method_sections()));
+                             const std::optional<fs::path>& base) {
+  const config::Recipe received =
+      config::parse_recipe(text, kOrigin, {}, method::method_sections());
+  refuse_paths(received);
+  if (base) check_base(received, *base);
   config::Recipe recipe = config::parse_recipe(text, kOrigin, overrides, method::method_sections());
   refuse_control_characters(recipe);
   const bool threads_are_set = std::ranges::any_of(
@@ -139,7 +151,7 @@ config::Recipe member_recipe(std::string_view text, std::span<const std::string>
   }
   recipe.run.dir = run_dir.string();
   recipe.data.dir = data_dir.string();
-  if (!base.empty()) recipe.train.init = base.string();
+  if (base) recipe.train.init = base->string();
   method::check_choices(recipe);
   return recipe;
 }

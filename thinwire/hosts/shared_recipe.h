@@ -2,6 +2,7 @@
 // the former, and a member that joins may set no others.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,13 +37,14 @@ std::vector<std::string> shared_differences(const config::Recipe& before,
 void check_local_overrides(std::span<const std::string> overrides);
 
 // The recipe with which a member trains: the received text, then the member's own overrides, which
-// check_local_overrides has allowed, then the folders; `base`: of an adapter's base, if the run has
-// one and it is known. Unless the overrides say otherwise, a
-// member computes on all cores that it may use, and each rank of an MPI job on one: ranks of one
-// machine share its cores. Throws UsageError for what it does not
-// understand, if the text sets [data] or names a model, or if a value in it has control characters.
+// check_local_overrides has allowed, then the folders; `base`: of an adapter's base, empty if the
+// run has none; nothing if it is not known whether it has one, and none is opened. Unless the
+// overrides say otherwise, a member computes on all cores that it may use, and each rank of an MPI
+// job on one: ranks of one machine share its cores. Throws UsageError for what it does not
+// understand, if the text sets [data] or names a model, if it has a base and `base` is empty or the
+// other way round, or if a value in it has control characters.
 config::Recipe member_recipe(std::string_view text, std::span<const std::string> overrides,
                              const fs::path& run_dir, const fs::path& data_dir,
-                             const fs::path& base = {});
+                             const std::optional<fs::path>& base = std::nullopt);
 
 }  // namespace thinwire::hosts
