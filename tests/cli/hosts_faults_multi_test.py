@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import signal
+import time
 import unittest
 from pathlib import Path
 
@@ -157,8 +158,10 @@ class OlderCopies(HostsCase):
         server, members = self.begin("--row-seconds", "0.2")
         self.wait_for_step(1)
         server.kill()
+        ends = time.monotonic() + 30
         while any(self.folder.glob("serve/server/*.ports")):  # nats-server ends a moment after its parent
-            pass
+            self.assertLess(time.monotonic(), ends)
+            time.sleep(0.05)
         shutil.copytree(self.folder / "serve", self.folder / "copy")
         server = self.serve()
         self.wait_for_step(6)

@@ -66,8 +66,7 @@ TEST(InitialRecipe, TheModelGrowsWithTheTime) {
     EXPECT_GE(choice.seconds, 3600 * hours / 8);
     EXPECT_FALSE(choice.text_is_short);
     const auto& train = choice.recipe.train;
-    EXPECT_NEAR(static_cast<double>(train.steps * train.batch * train.sequence) / choice.tokens, 1,
-                0.02);
+    EXPECT_EQ(static_cast<double>(train.steps * train.batch * train.sequence), choice.tokens);
   }
 }
 
@@ -76,9 +75,15 @@ TEST(InitialRecipe, AShortTextIsReadFourTimesAtMost) {
   asked.hours = 1e4;
   for (const double bytes : {200e3, 1e6, 4e6, 40e6}) {
     asked.text_bytes = bytes;
-    const InitialChoice choice = initial_recipe(asked);
-    EXPECT_TRUE(choice.text_is_short) << bytes;
-    EXPECT_LE(choice.tokens, 4 * choice.text_tokens);
+    for (const int64_t members : {1, 4}) {
+      asked.members = members;
+      const InitialChoice choice = initial_recipe(asked);
+      EXPECT_TRUE(choice.text_is_short) << bytes;
+      const auto& train = choice.recipe.train;
+      EXPECT_LE(static_cast<double>(train.steps * train.batch * train.sequence),
+                4 * choice.text_tokens);
+      EXPECT_GE(train.steps, 100);
+    }
   }
 }
 
@@ -112,8 +117,14 @@ TEST(InitialRecipe, WhatIsTooLittleIsRefused) {
               ThrowsMessage<UsageError>(HasSubstr("the text has 99.0 kB")));
   asked.text_bytes = 1e9;
   asked.flops = 1e6;
+  EXPECT_THAT(
+      [&] { initial_recipe(asked); },
+      ThrowsMessage<UsageError>(HasSubstr("1 h 00 min do not suffice: the smallest model")));
+  asked.flops = 1e12;
+  asked.text_bytes = 200e3;
+  asked.members = 1000;
   EXPECT_THAT([&] { initial_recipe(asked); },
-              ThrowsMessage<UsageError>(HasSubstr("1 h 00 min do not suffice: at 1.00 MFLOP/s")));
+              ThrowsMessage<UsageError>(HasSubstr("are too few for 1000 members")));
 }
 
 }  // namespace

@@ -28,7 +28,6 @@ TEST(RowShares, LastWorkerFinishesAsEarlyAsCanBe) {
   }
 }
 
-// In a time that grows with the rows, not with rows times members.
 TEST(RowShares, OfManyUnequalMembersAddUpToTheBatch) {
   constexpr size_t kMembers = 20'000;
   std::vector<float> speeds;

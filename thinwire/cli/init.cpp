@@ -73,8 +73,9 @@ void init(InitArguments arguments) {
   question.name = run_name(out);
   question.text_bytes = bytes_of(question.text);
   question.document = document_end(question.text);
-  question.threads = available_cores();
-  if (question.flops == 0) {
+  const bool here = question.flops == 0;
+  if (here) {
+    question.threads = available_cores();
     plan::InitialQuestion guess = question;
     guess.flops = kFirstGuess;
     guess.hours = 1;
@@ -84,12 +85,15 @@ void init(InitArguments arguments) {
     question.flops = flops_here(measured, /*hosts=*/true, "--flops");
   }
   const plan::InitialChoice choice = plan::initial_recipe(question);
+  const std::string machines = question.members > 1
+                                   ? counted(question.members, "machine")
+                                   : std::string(here ? "this machine" : "a machine");
   const std::string head = fmt::format(
-      "# Written by thinwire init, for {} of text and {} {}; see docs/recipes.md, \"A first "
-      "recipe\".\n",
-      format_bytes(question.text_bytes), format_seconds(3600 * question.hours),
-      question.members == 1 ? std::string("of this machine")
-                            : fmt::format("of {} members", question.members));
+      "# Written by thinwire init, for {} of text and {} of {} at {}FLOP/s; see docs/recipes.md, "
+      "\"A "
+      "first recipe\".\n",
+      format_bytes(question.text_bytes), format_seconds(3600 * question.hours), machines,
+      format_count(question.flops));
   write_file(out, head + choice.toml);
   fmt::print("{}: {} parameters, {} tokens, about {}{}\n", out.string(),
              format_parameters(static_cast<double>(choice.parameters)), format_count(choice.tokens),

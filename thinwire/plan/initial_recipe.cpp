@@ -28,7 +28,8 @@ constexpr double kComputing = 0.85;
 // An all-reduce that takes a smaller share of a step's computing is no burden.
 constexpr double kSmallExchange = 0.1;
 // Exchanges of a run that one bit a weight was measured with, and the most steps between two.
-constexpr int64_t kExchanges = 69, kMostSteps = 58, kLeastSteps = 8;
+constexpr int64_t kExchanges = 69, kMostBetween = 58, kFewestBetween = 8;
+constexpr int64_t kFewestSteps = 100;
 constexpr std::array<int64_t, 16> kWidths = {32,  64,  96,  128, 160,  192,  256,  320,
                                              384, 512, 640, 768, 1024, 1280, 1536, 2048};
 
@@ -96,7 +97,8 @@ Table model_table(int64_t width) {
 struct Size {
   int64_t width = 0, vocabulary = 0, parameters = 0, sequence = 0;
   double text_tokens = 0;
-  double tokens = 0, seconds = 0;
+  double tokens = 0, seconds = 0;  // of the run
+  bool text_is_short = false;      // the text would not suffice for as many tokens as suit it
 };
 
 // The model of a width, trained on as many tokens as suit it.
@@ -120,17 +122,31 @@ Size size_of(int64_t width, const InitialQuestion& question) {
   return size;
 }
 
-// Rows of a step: 2048 tokens for 8 M tokens, and more in proportion to the root of their number.
-int64_t rows_for(const Size& size, int64_t members) {
-  const double steps = std::round(0.5 * std::log2(size.tokens / 8e6));
-  const double tokens = 2048 * std::exp2(std::clamp(steps, -1.0, 9.0));
-  const auto share =
-      static_cast<int64_t>(std::ceil(tokens / static_cast<double>(size.sequence * members)));
-  return share * members;
-}
+// The steps of a run, and the rows of each, as many for every member.
+struct Steps {
+  int64_t steps, rows;
+  double step_tokens;
+  double tokens() const { return static_cast<double>(steps) * step_tokens; }
+};
 
-std::string rate_comment(double tokens_a_step) {
-  return fmt::format("suits steps of {} tokens", format_count(tokens_a_step));
+// 2048 tokens a step for 8 M tokens, and more in proportion to the root of their number; fewer
+// where the steps would be too few.
+Steps steps_for(const Size& size, int64_t members) {
+  const double doublings = std::round(0.5 * std::log2(size.tokens / 8e6));
+  const double tokens =
+      std::min(2048 * std::exp2(std::clamp(doublings, -1.0, 9.0)), size.tokens / kFewestSteps);
+  const auto row_of_each = static_cast<double>(size.sequence * members);
+  const auto share = static_cast<int64_t>(std::max(1.0, std::floor(tokens / row_of_each)));
+  const double step_tokens = static_cast<double>(share) * row_of_each;
+  const auto steps = static_cast<int64_t>(size.tokens / step_tokens);
+  if (steps < kFewestSteps) {
+    throw UsageError(
+        fmt::format("{} tokens are too few for {} members: a step takes a row of {} tokens from "
+                    "each, and {} steps "
+                    "are needed at least; more text or more hours would give more tokens",
+                    format_count(size.tokens), members, size.sequence, kFewestSteps));
+  }
+  return {steps, share * members, step_tokens};
 }
 
 // How the members of the run exchange what they have learnt.
@@ -142,7 +158,7 @@ std::vector<Table> sync_tables(const InitialQuestion& question, const Size& size
   if (exchange_s <= kSmallExchange * step_s) {
     return {{"sync", {{"method", "\"allreduce\"", "this line carries whole gradients"}}}};
   }
-  const auto every = std::clamp(steps / kExchanges, kLeastSteps, kMostSteps);
+  const auto every = std::clamp(steps / kExchanges, kFewestBetween, kMostBetween);
   return {{"sync", {{"method", "\"streaming\"", "DiLoCo, a slice of the weights at a time"}}},
           {"streaming",
            {{"sync_every", fmt::format("{}", every), "steps between two exchanges of a weight"},
@@ -152,6 +168,81 @@ std::vector<Table> sync_tables(const InitialQuestion& question, const Size& size
             {"error_feedback", "true"},
             {"error_in", "\"weights\""},
             {"outer_momentum", "0.7"}}}};
+}
+
+// The largest model that the time suffices for, and the text.
+Size choose_size(const InitialQuestion& question) {
+  const double most_s = 3600 * question.hours;
+  std::optional<Size> chosen;
+  for (const int64_t width : kWidths) {
+    Size size = size_of(width, question);
+    if (size.seconds > most_s) break;
+    size.text_is_short = size.tokens > kEpochs * size.text_tokens;
+    if (size.text_is_short && chosen) {
+      chosen->text_is_short = true;
+      break;
+    }
+    chosen = size;
+    if (size.text_is_short) break;
+  }
+  if (!chosen) {
+    const Size least = size_of(kWidths[0], question);
+    throw UsageError(fmt::format(
+        "{} do not suffice: the smallest model, of {} parameters, takes {} where each of {} "
+        "computes "
+        "{}FLOP/s",
+        format_seconds(most_s), format_parameters(static_cast<double>(least.parameters)),
+        format_seconds(least.seconds), counted(question.members, "member"),
+        format_count(question.flops)));
+  }
+  const double tokens = std::min(chosen->tokens, kEpochs * chosen->text_tokens);
+  chosen->seconds *= tokens / chosen->tokens;
+  chosen->tokens = tokens;
+  return *chosen;
+}
+
+std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
+                             const Steps& steps) {
+  const AdamWBetas betas = betas_for(steps.step_tokens);
+  std::string text;
+  for (const std::string& path : question.text) text += (text.empty() ? "" : ", ") + quoted(path);
+  std::vector<Table> tables = {
+      {"run", {{"name", quoted(question.name)}}},
+      {"data",
+       {{"dir", quoted("data/" + question.name)},
+        {"text", "[" + text + "]"},
+        {"document", quoted(question.document), "what ends a document of a .txt file"},
+        {"vocabulary_size", fmt::format("{}", size.vocabulary)}}},
+      model_table(size.width),
+      {"train",
+       {{"steps", fmt::format("{}", steps.steps),
+         fmt::format("{} tokens, {:.0f} a parameter; {:.1f} times the text",
+                     format_count(steps.tokens()),
+                     steps.tokens() / static_cast<double>(size.parameters),
+                     steps.tokens() / size.text_tokens)},
+        {"batch", fmt::format("{}", steps.rows), "rows of a step"},
+        {"sequence", fmt::format("{}", size.sequence), "tokens of a row"},
+        {"workers", fmt::format("{}", question.members)},
+        {"precision", "\"auto\"", "bf16 where the processor has it"}}},
+      {"optim",
+       {{"method", "\"muon\""},
+        {"lr", number(std::clamp(3e-3 * std::sqrt(steps.step_tokens / 2048), 1.5e-3, 3e-3))}}},
+      {"adamw",
+       {{"beta1", number(betas.beta1),
+         fmt::format("of the embedding and the norms: suits steps of {} tokens",
+                     format_count(steps.step_tokens))},
+        {"beta2", number(betas.beta2)}}},
+      {"schedule", {{"warmup", fmt::format("{}", std::clamp<int64_t>(steps.steps / 25, 4, 1000))}}},
+  };
+  if (question.members == 1 && question.threads > 0) {
+    const auto train = std::ranges::find(tables, "train", &Table::name);
+    train->lines.push_back({"threads", fmt::format("{}", question.threads), "of this machine"});
+  }
+  const double step_s = size.seconds / static_cast<double>(steps.steps);
+  for (Table& table : sync_tables(question, size, step_s, steps.steps)) {
+    tables.push_back(std::move(table));
+  }
+  return tables;
 }
 
 }  // namespace
@@ -175,72 +266,15 @@ InitialChoice initial_recipe(const InitialQuestion& question) {
                     "can be fine-tuned on less (docs/finetuning.md)",
                     format_bytes(question.text_bytes), format_bytes(kLeastText)));
   }
-  const double most_s = 3600 * question.hours;
-  InitialChoice choice;
-  std::optional<Size> chosen;
-  for (const int64_t width : kWidths) {
-    const Size size = size_of(width, question);
-    if (size.seconds > most_s) break;
-    choice.text_is_short = size.tokens > kEpochs * size.text_tokens;
-    if (!choice.text_is_short || !chosen) chosen = size;
-    if (choice.text_is_short) break;
-  }
-  if (!chosen) {
-    const Size least = size_of(kWidths[0], question);
-    throw UsageError(fmt::format(
-        "{} do not suffice: at {}FLOP/s the smallest model, of {} parameters, takes {}",
-        format_seconds(most_s), format_count(question.flops),
-        format_parameters(static_cast<double>(least.parameters)), format_seconds(least.seconds)));
-  }
-  const double wanted = chosen->tokens;
-  chosen->tokens = std::min(wanted, kEpochs * chosen->text_tokens);
-  choice.vocabulary = chosen->vocabulary;
-  choice.parameters = chosen->parameters;
-  choice.text_tokens = chosen->text_tokens;
-  choice.tokens = chosen->tokens;
-  choice.seconds = chosen->seconds * chosen->tokens / wanted;
-
-  const int64_t rows = rows_for(*chosen, question.members);
-  const auto step_tokens = static_cast<double>(rows * chosen->sequence);
-  const auto steps = std::max<int64_t>(100, std::llround(chosen->tokens / step_tokens));
-  const AdamWBetas betas = betas_for(step_tokens);
-  std::string text;
-  for (const std::string& path : question.text) text += (text.empty() ? "" : ", ") + quoted(path);
-  std::vector<Table> tables = {
-      {"run", {{"name", quoted(question.name)}}},
-      {"data",
-       {{"dir", quoted("data/" + question.name)},
-        {"text", "[" + text + "]"},
-        {"document", quoted(question.document), "what ends a document of a .txt file"},
-        {"vocabulary_size", fmt::format("{}", choice.vocabulary)}}},
-      model_table(chosen->width),
-      {"train",
-       {{"steps", fmt::format("{}", steps),
-         fmt::format(
-             "{} tokens, {:.0f} a parameter; {:.1f} times the text",
-             format_count(static_cast<double>(steps) * step_tokens),
-             static_cast<double>(steps) * step_tokens / static_cast<double>(chosen->parameters),
-             static_cast<double>(steps) * step_tokens / choice.text_tokens)},
-        {"batch", fmt::format("{}", rows), "rows of a step"},
-        {"sequence", fmt::format("{}", chosen->sequence), "tokens of a row"},
-        {"workers", fmt::format("{}", question.members)},
-        {"precision", "\"auto\"", "bf16 where the processor has it"}}},
-      {"optim",
-       {{"method", "\"muon\""},
-        {"lr", number(std::clamp(3e-3 * std::sqrt(step_tokens / 2048), 1.5e-3, 3e-3))}}},
-      {"adamw",
-       {{"beta1", number(betas.beta1),
-         "of the embedding and the norms: " + rate_comment(step_tokens)},
-        {"beta2", number(betas.beta2)}}},
-      {"schedule", {{"warmup", fmt::format("{}", std::clamp<int64_t>(steps / 25, 10, 1000))}}},
-  };
-  if (question.members == 1) {
-    const auto train = std::ranges::find(tables, "train", &Table::name);
-    train->lines.push_back({"threads", fmt::format("{}", question.threads), "of this machine"});
-  }
-  const double step_s = choice.seconds * step_tokens / chosen->tokens;
-  for (Table& table : sync_tables(question, *chosen, step_s, steps))
-    tables.push_back(std::move(table));
+  const Size size = choose_size(question);
+  const Steps steps = steps_for(size, question.members);
+  InitialChoice choice = {.vocabulary = size.vocabulary,
+                          .parameters = size.parameters,
+                          .text_tokens = size.text_tokens,
+                          .tokens = steps.tokens(),
+                          .text_is_short = size.text_is_short,
+                          .seconds = size.seconds * steps.tokens() / size.tokens};
+  std::vector<Table> tables = tables_of(question, size, steps);
   choice.toml = print_tables(tables);
   choice.recipe = load(tables);
   return choice;

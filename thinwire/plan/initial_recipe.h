@@ -19,7 +19,7 @@ struct InitialQuestion {
   double flops = 0;                     // FLOP/s that a member achieves; > 0
   int64_t members = 1;                  // equal ones, of one run
   double up_bit_s = 10e6;               // a member's line
-  int threads = 1;                      // of a member that trains alone
+  int threads = 0;                      // of a member that trains alone; 0: not known
 };
 
 // What was chosen, and from what.
@@ -34,16 +34,17 @@ struct InitialChoice {
   config::Recipe recipe = {};  // the same
 };
 
-// Throws UsageError if the text is too short to train on, or the time for the smallest model.
+// Throws UsageError if the text is too short to train on, or for so many members, or the time for
+// the smallest model.
 InitialChoice initial_recipe(const InitialQuestion& question);
 
-// The half-life in steps of AdamW's averages, as a decay: rules over the tokens of a step.
+// AdamW's beta1 and beta2.
 struct AdamWBetas {
   double beta1, beta2;
 };
-// Between and beyond two measured points: 0.97 and 0.997 at 256 tokens, 0.95 and 0.99 at 2048
-// (bench/results/2026-11-28-one-bit-muon.md, recipes/one-bit.toml). Half-lives grow with the tokens
-// of a step, but more slowly.
+// Those that suit steps of so many tokens: between and beyond two measured points, 0.97 and 0.997
+// at 256 tokens, 0.95 and 0.99 at 2048 (bench/results/2026-11-28-one-bit-muon.md,
+// recipes/one-bit.toml). Half-lives grow with the tokens of a step, but more slowly.
 AdamWBetas betas_for(double tokens_a_step);
 
 }  // namespace thinwire::plan
