@@ -18,6 +18,8 @@ namespace {
 
 constexpr int kHidden = 32;
 
+const std::vector<std::string> kTensors = {"in 32x1", "offset 32", "out 1x32"};
+
 // y = out . tanh(in x + offset), and the loss is the square of what it is off.
 thinwire::OwnModel::Loss network(const std::vector<thinwire::OwnTensor>& weights,
                                  const std::vector<thinwire::OwnTensor>& gradients) {
@@ -82,6 +84,7 @@ int main(int count, char** words) try {
   const std::string folder = count > 1 ? words[1] : "runs/own";
   thinwire::OwnModel model;
   model.worker = network;
+  model.tensors = kTensors;  // so that no run with others is joined
   count > 3 ? join(model, folder, words[2], words[3]) : train(model, folder);
   return 0;
 } catch (const std::exception& error) {

@@ -30,11 +30,15 @@ struct OwnModel {
   using Loss = std::function<double(std::span<const uint64_t> rows)>;
 
   // Makes the function of one worker; called once by each, on its own thread, and again by a member
-  // of a served run that starts over (thinwire/joining.h). The tensors, in the
-  // order of the recipe, stay where they are until the function is destroyed.
+  // of a served run that starts over (thinwire/joining.h). The tensors, in the order of the recipe,
+  // stay where they are until the function is destroyed.
   std::function<Loss(const std::vector<OwnTensor>& weights,
                      const std::vector<OwnTensor>& gradients)>
       worker;
+  // The lines of external.tensors that the function is for: a run with others is refused. Empty:
+  // the function takes any tensors, and must look at their shapes where the recipe is somebody
+  // else's.
+  std::vector<std::string> tensors = {};
   // Sets the weights with which a new run begins. They hold what is drawn from run.seed: matrices
   // normal(0, model.init_std), norms 1, biases 0. May be empty.
   std::function<void(const std::vector<OwnTensor>& weights)> initial = {};

@@ -53,6 +53,7 @@ class AbsurdValues : public testing::Test {
     calls["sweep"] = {path("grid.toml")};
     calls["compare"] = calls["inspect"] = calls["plan fit"] = {run};
     calls["plan"] = {recipe, "--flops", "1T"};
+    calls["init"] = {path("first.toml"), "--text", path("words.txt"), "--flops", "1T"};
     calls["plan distro"] = calls["plan efficiency"] = calls["plan loss"] = calls["recipe"] = {};
     calls["plan utilization"] = {"--parameters", "1M", "--layers", "2", "--step-seconds", "1"};
     calls["generate"] = {run, "--prompt", "thin", "--tokens", "1", "--threads", "1"};

@@ -61,7 +61,7 @@ class Init(unittest.TestCase):
         self.assertEqual((self.folder / "mine.toml").read_text(), "run.name = 'kept'\n")
 
     def test_text_that_is_not_there_is_named(self):
-        self.assertIn("nowhere", self.thinwire("init", "mine.toml", "--text", "nowhere", status=1))
+        self.assertIn("nowhere", self.thinwire("init", "mine.toml", "--text", "nowhere", status=2))
         self.assertFalse((self.folder / "mine.toml").exists())
 
 

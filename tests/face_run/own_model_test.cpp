@@ -130,6 +130,17 @@ TEST_F(OwnModelCase, BeginsWithTheProgramsWeights) {
   EXPECT_LT(first, 1e-10);
 }
 
+TEST_F(OwnModelCase, IsForTheTensorsThatItNames) {
+  const Recipe given = recipe("run");
+  model_.tensors = {"other 16x4"};
+  try {
+    train(given);
+    FAIL() << "a run with other tensors was begun";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("must be \"other 16x4\""));
+  }
+}
+
 TEST_F(OwnModelCase, UsesTheProgramsMemory) {
   struct Free {
     void operator()(float* memory) const { std::free(memory); }

@@ -117,7 +117,8 @@ void add_init(CLI::App& app) {
   command
       ->add_option("--text", question.text,
                    "Files or folders of text (.txt, .jsonl, also .gz, .bz2, .zst)")
-      ->required();
+      ->required()
+      ->check(existing_path());
   question.hours = 1;
   add_number(*command, "--hours", question.hours, {0.01, 1e5}, "How long training may take");
   add_count(*command, "--members", question.members, 1, 1000, "Equal machines that share the run");

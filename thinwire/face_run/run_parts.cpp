@@ -47,6 +47,7 @@ std::vector<OwnTensor> tensors_in(tensor::Arena& arena) {
 train::OwnModel inner_model(const OwnModel& model) {
   if (!model.worker) throw UsageError("OwnModel::worker must be set");
   train::OwnModel inner;
+  inner.tensors = model.tensors;
   inner.worker = [&model](tensor::Arena& weights, tensor::Arena& gradients) {
     return model.worker(tensors_in(weights), tensors_in(gradients));
   };

@@ -291,13 +291,13 @@ void Service::write_ready_file() const {
                                   {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
     write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
-  events::print_message(fmt::format("{} is served at {}; members join with{}", run_.recipe.run.name,
-                                    entrance.served_at(), entrance.hint()));
-  const std::string command =
-      method::is_external(run_.recipe)
-          ? fmt::format("  a program that has its model, the address {} and the token {}", address,
-                        token)
-          : fmt::format("  thinwire join {} --token {}", address, token);
+  const bool external = method::is_external(run_.recipe);
+  events::print_message(fmt::format(
+      "{} is served at {}; members join with{}", run_.recipe.run.name, entrance.served_at(),
+      external ? " a program that has the model, the address and the token" : entrance.hint()));
+  const std::string command = external
+                                  ? fmt::format("  {} {}", address, token)
+                                  : fmt::format("  thinwire join {} --token {}", address, token);
   options_.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
 }
 

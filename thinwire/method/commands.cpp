@@ -114,6 +114,8 @@ const Refusal kRefusals[] = {
     {kSite, "data.records", "another than \"preferences\"",
      [](const Recipe& recipe) { return recipe.data.records == "preferences"; },
      "the loss of a pair of answers needs what only the worker has"},
+    {kSite, "model.architecture", "one that thinwire computes", is_external,
+     "the other ranks compute gradients, too, and only the program has the model"},
     {kAudit, "model.architecture", "one that thinwire computes", is_external,
      "an auditor computes gradients itself, and only the program has the model"},
     {kAudit, "data.records", "another than \"preferences\"",

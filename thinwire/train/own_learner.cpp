@@ -1,7 +1,9 @@
 #include "thinwire/train/own_learner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -61,6 +63,14 @@ void check_own_model(const config::Recipe& recipe, const OwnModel* model) {
         fmt::format("[model] architecture must be \"external\" for a model of the program's own, "
                     "got \"{}\"",
                     recipe.model.architecture));
+  }
+  if (model == nullptr || model->tensors.empty()) return;
+  const config::StringList tensors =
+      method::ModelSpec(recipe).options<method::ExternalOptions>().tensors;
+  if (!std::ranges::equal(tensors, model->tensors)) {
+    throw UsageError(fmt::format(
+        "[external] tensors must be \"{}\", which the program's model is for, got \"{}\"",
+        fmt::join(model->tensors, ", "), fmt::join(tensors, ", ")));
   }
 }
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/learner.h"
@@ -20,6 +22,8 @@ struct OwnModel {
   // Called by each worker on its thread, once, with the memory of its weights and gradients, which
   // stays where it is.
   std::function<OwnLoss(tensor::Arena& weights, tensor::Arena& gradients)> worker;
+  // What external.tensors of the recipe must be; empty: anything.
+  std::vector<std::string> tensors = {};
   // Sets initial weights, which are drawn before (method::Architecture::initial); may be empty.
   std::function<void(tensor::Arena& weights)> initial = {};
   // As ReplicaParts::memory.
@@ -30,7 +34,7 @@ struct OwnModel {
 MakeLearner own_learner(const OwnModel& model);
 
 // Throws UsageError unless a model is given (not null) for a recipe whose model is external, and
-// only for one.
+// only for one, and the recipe has its tensors.
 void check_own_model(const config::Recipe& recipe, const OwnModel* model);
 
 }  // namespace thinwire::train
