@@ -2,10 +2,14 @@
 // noise.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "target.h"
 #include "tests/paths.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/message_codec.h"
@@ -59,14 +63,69 @@ TEST(StatementFuzz, TargetSurvivesDamagedStatementsAndNoise) {
   }
 }
 
-TEST(SnapshotFuzz, TargetSurvivesDamagedSnapshotsAndNoise) {
-  Rng rng(9, 1);
+constexpr size_t kSnapshotHeader = 6;  // TWSN and a version
+
+// The files of a snapshot.
+std::vector<std::string> files_of(const Bytes& snapshot) {
+  std::vector<std::string> files;
+  ByteReader reader{std::span(snapshot).subspan(kSnapshotHeader)};
+  while (reader.remaining() > 0) {
+    const auto file = reader.get_bytes(reader.get<uint64_t>());
+    files.emplace_back(file.begin(), file.end());
+  }
+  return files;
+}
+
+// A snapshot of these files, of which the first, checkpoint.json, is made to fit the others: so
+// would somebody who sends others what they are not to read.
+Bytes hostile_snapshot(std::vector<std::string> files, const Bytes& like) {
+  auto meta = nlohmann::ordered_json::parse(files[0]);
+  size_t number = 0;
+  for (const char* name : {"weights.safetensors", "consensus.safetensors"}) {
+    const std::string& file = files[++number];
+    meta["files"][name]["bytes"] = file.size();
+    meta["files"][name]["hash"] = to_hex(hash_bytes(as_bytes(file)));
+  }
+  meta.erase("digest");
+  meta["digest"] = to_hex(hash_bytes(as_bytes(meta.dump())));
+  files[0] = meta.dump(2) + "\n";
+  Bytes bytes(like.begin(), like.begin() + kSnapshotHeader);
+  ByteWriter writer(bytes);
+  for (const std::string& file : files) {
+    writer.put(static_cast<uint64_t>(file.size()));
+    writer.put_bytes(as_bytes(file));
+  }
+  return bytes;
+}
+
+Bytes valid_snapshot() {
   const tensor::Layout layout({{"a.weight", {3, 5}}, {"b.weight", {2}}});
   const tensor::Arena weights(layout);
   const std::vector<float> values = {1.5f, -2.0f, 0.0f};
   const std::vector<NamedValues> parts = {{"state", values}};
-  const Bytes snapshot =
-      member::make_snapshot(3, 4, weights, parts, tests::memory_folder() / "snapshot_fuzz.made");
+  return member::make_snapshot(3, 4, weights, parts, tests::memory_folder() / "snapshot_fuzz.made");
+}
+
+TEST(SnapshotFuzz, TargetSurvivesSnapshotsWhoseHashesAreRight) {
+  Rng rng(10, 1);
+  const Bytes snapshot = valid_snapshot();
+  const std::vector<std::string> files = files_of(snapshot);
+  ASSERT_EQ(files.size(), 3u);
+  ASSERT_EQ(hostile_snapshot(files, snapshot), snapshot);
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<std::string> damaged = files;
+    std::string& file = damaged[1 + rng.below(2)];
+    Bytes bytes(file.begin(), file.end());
+    damage(bytes, rng);
+    file.assign(bytes.begin(), bytes.end());
+    const Bytes input = hostile_snapshot(std::move(damaged), snapshot);
+    fuzz_snapshot(input.data(), input.size());
+  }
+}
+
+TEST(SnapshotFuzz, TargetSurvivesDamagedSnapshotsAndNoise) {
+  Rng rng(9, 1);
+  const Bytes snapshot = valid_snapshot();
   EXPECT_EQ(fuzz_snapshot(snapshot.data(), snapshot.size()), 0);
   for (int round = 0; round < 300; ++round) {
     Bytes input = snapshot;
