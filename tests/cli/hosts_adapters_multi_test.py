@@ -6,6 +6,7 @@ import shutil
 import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from hf_commands_test import write_tiny_model
@@ -33,8 +34,10 @@ class HostsAdapters(HostsCase):
         return self.join(name, f"train.init={self.base}", *fields)
 
     def wait_for_step(self, step):
+        deadline = time.monotonic() + 120
         while self.status()["step"] < step:
-            pass
+            self.assertLess(time.monotonic(), deadline, f"the run has not reached step {step}")
+            time.sleep(0.05)
 
     def export(self, name):
         """The PEFT folder of a member."""

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/errors.h"
+#include "thinwire/base/units.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::hosts {
@@ -35,10 +36,14 @@ TEST(StoreNeed, IsThePayloadsOfTwoHundredRoundsAndThreeSetsOfWeights) {
 
 TEST(StoreNeed, ThatNoDiskHasIsRefusedWithBothFigures) {
   const auto huge = recipe_with({"train.steps=1000", "model.hidden=65536", "model.layers=64"});
-  EXPECT_THAT(tests::error_of([&] { (void)check_room_for_store(huge, testing::TempDir()); }),
+  EXPECT_THAT(tests::error_of([&] { (void)check_room_for_store(huge, testing::TempDir(), 0); }),
               AllOf(HasSubstr("takes up to"), HasSubstr("has only"), HasSubstr("plan --hosts")));
   const auto small = recipe_with({"train.steps=10", "model.hidden=16", "model.layers=1"});
-  EXPECT_THAT(check_room_for_store(small, testing::TempDir()), HasSubstr(" are free"));
+  EXPECT_THAT(check_room_for_store(small, testing::TempDir(), 0), HasSubstr(" are free"));
+  EXPECT_THAT(check_room_for_store(small, testing::TempDir(), 5e6),
+              HasSubstr(", and " + format_bytes(5e6) + " of data and base for members"));
+  EXPECT_THAT(tests::error_of([&] { (void)check_room_for_store(small, testing::TempDir(), 1e18); }),
+              HasSubstr("has only"));
 }
 
 }  // namespace

@@ -229,6 +229,12 @@ std::vector<fs::path> files_of(const checkpoint::CheckpointReader& reader) {
   const method::AdapterSpec adapter = recipe_of(reader).adapter;
   const method::AdapterKind& kind = method::find_adapter(adapter.kind);
   if (method::is_adapted(adapter) && kind.has_base && !kind.merges) refuse_factors(reader.folder());
+  if (reader.meta().workers > 0) {
+    throw UsageError(fmt::format(
+        "{} is a run's checkpoint, which also holds the state of its optimizer; export the model "
+        "(`thinwire export`) and name the result",
+        reader.folder().string()));
+  }
   std::vector<fs::path> files = {reader.folder() / checkpoint::kMetaFile};
   for (const auto& [name, file] : reader.files()) files.push_back(reader.folder() / name);
   return files;

@@ -80,7 +80,8 @@ config::Recipe describe_model(const fs::path& path);
 
 // The files that hold the whole model in such a folder, all in one folder and with everything that
 // load_model reads of it. Throws UsageError for folders that hold factors alone, whose model is
-// elsewhere; throws otherwise as load_model.
+// elsewhere, and for checkpoints of runs, which hold more than the model; throws otherwise as
+// load_model.
 std::vector<fs::path> model_files(const fs::path& path);
 
 // Opens the checkpoint `path`, or the newest one of the run `path`; null if it is neither. If a

@@ -22,8 +22,8 @@ class ClusterServers final : public RunServers {
   Seed new_seed(uint64_t run, const std::string& name) const override {
     return coordinators_seed(entrance_.account(), run, name);
   }
-  std::string room(const config::Recipe& recipe) const override {
-    return describe(store_need(recipe)) + " on the cluster's servers";
+  std::string room(const config::Recipe& recipe, double files) const override {
+    return describe(store_need(recipe, files)) + " on the cluster's servers";
   }
   // With a short time-out the coordinator turns sooner to another server if its own hangs, so that
   // it hears its members again.

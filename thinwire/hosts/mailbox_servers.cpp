@@ -29,8 +29,8 @@ class MailboxServers final : public RunServers {
     method::check_command(recipe, method::Command::kMailbox);
     recipe.sync.sums = config::Sums::kMembers;
   }
-  std::string room(const config::Recipe& recipe) const override {
-    return check_room_for_store(recipe, folder_);
+  std::string room(const config::Recipe& recipe, double files) const override {
+    return check_room_for_store(recipe, folder_, files);
   }
   void start(const config::Recipe& /*recipe*/, const Seed& coordinator,
              std::vector<transport::NatsUser> /*users*/) override {

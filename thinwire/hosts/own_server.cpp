@@ -37,8 +37,8 @@ class OwnServer final : public RunServers {
   }
 
   Carrier carrier() const override { return Carrier::kOwnServer; }
-  std::string room(const config::Recipe& recipe) const override {
-    return check_room_for_store(recipe, fs::path(recipe.run.dir) / kServerFolder);
+  std::string room(const config::Recipe& recipe, double files) const override {
+    return check_room_for_store(recipe, fs::path(recipe.run.dir) / kServerFolder, files);
   }
   void start(const config::Recipe& recipe, const Seed& coordinator,
              std::vector<transport::NatsUser> users) override {

@@ -32,9 +32,9 @@ class RunServers {
   virtual void resolve(config::Recipe& /*recipe*/) const {}
   // The secret of the coordinator's key of a run that is founded; `run`: its identity.
   virtual Seed new_seed(uint64_t run, const std::string& name) const;
-  // One sentence about the room that the run's store will take. Throws UsageError if it cannot fit
-  // (check_room_for_store).
-  virtual std::string room(const config::Recipe& recipe) const = 0;
+  // One sentence about the room that the run's store will take, with so many bytes of data and
+  // base. Throws UsageError if it cannot fit (check_room_for_store).
+  virtual std::string room(const config::Recipe& recipe, double files) const = 0;
   // Starts what is the run's own; `users`: as of set_users. To be called once, before what follows.
   virtual void start(const config::Recipe& recipe, const Seed& coordinator,
                      std::vector<transport::NatsUser> users) = 0;

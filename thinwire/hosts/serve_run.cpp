@@ -174,7 +174,9 @@ Service::~Service() {
 
 void Service::connect() {
   // Before anything is stored, so that the disk does not fill up in the middle of the run.
-  events::print_message(servers_->room(run_.recipe));
+  const RunDescription& run = run_.description;
+  const uint64_t files = run.data_bytes() + (run.base ? run.base->bytes() : 0);
+  events::print_message(servers_->room(run_.recipe, static_cast<double>(files)));
   servers_->start(run_.recipe, run_.seed, admission_.users());
   servers_->entrance().store(folder_ / kServerFolder);
   courier_ = servers_->connect();

@@ -24,6 +24,10 @@
 namespace thinwire::hosts {
 namespace {
 
+// Of the three files in a snapshot, besides what they say of each tensor.
+constexpr double kHeaderBytes = 1 << 16;
+constexpr double kHeaderBytesOfTensor = 1 << 10;
+
 double bytes_below(const fs::path& folder) {
   double bytes = 0;
   std::error_code unreadable;
@@ -47,10 +51,10 @@ double snapshot_bytes(const config::Recipe& recipe) {
     const auto frozen = method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen;
     bytes += method::weight_bytes(frozen, WeightFormat::kF32);
   }
-  return bytes;
+  return bytes + kHeaderBytes + kHeaderBytesOfTensor * static_cast<double>(tensors.size());
 }
 
-StoreNeed store_need(const config::Recipe& recipe) {
+StoreNeed store_need(const config::Recipe& recipe, double files) {
   const auto tensors = method::tensors_of(recipe);
   const membership::RecipePlan plan(recipe, tensors);
   const membership::Options options = membership::options_of(recipe.sync);
@@ -62,6 +66,7 @@ StoreNeed store_need(const config::Recipe& recipe) {
   }
   const uint64_t kept = std::min(plan.rounds(), 2 * options.snapshot_every + plan.overlap());
   StoreNeed need;
+  need.files = files;
   need.payloads = all * static_cast<double>(plan.workers() * kept) /
                   static_cast<double>(std::max<uint64_t>(plan.rounds(), 1));
   need.snapshots = method::weight_bytes(tensors, method::trained_format(recipe));
@@ -70,13 +75,18 @@ StoreNeed store_need(const config::Recipe& recipe) {
 }
 
 std::string describe(const StoreNeed& need) {
-  return fmt::format("the run's store takes up to {}: {} of payloads and {} of snapshots",
+  return fmt::format("the run's store takes up to {}: {} of payloads and {} of snapshots{}",
                      format_bytes(need.total()), format_bytes(need.payloads),
-                     format_bytes(need.snapshots));
+                     format_bytes(need.snapshots),
+                     need.files == 0 ? ""
+                                     : fmt::format(", and {} of data and base for members without "
+                                                   "them",
+                                                   format_bytes(need.files)));
 }
 
-std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder) {
-  const StoreNeed need = store_need(recipe);
+std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder,
+                                 double files) {
+  const StoreNeed need = store_need(recipe, files);
   std::string takes = describe(need);
   const std::optional<uint64_t> available = free_disk_bytes(folder);
   if (!available) return takes;

@@ -15,11 +15,12 @@ namespace thinwire::hosts {
 struct StoreNeed {
   double payloads = 0;   // of all rounds since the older of the newest two snapshots
   double snapshots = 0;  // these, and the initial weights
-  double total() const { return payloads + snapshots; }
+  double files = 0;      // of data and base, if members receive them
+  double total() const { return payloads + snapshots + files; }
 };
 
-// `recipe`: with the model's sizes.
-StoreNeed store_need(const config::Recipe& recipe);
+// `recipe`: with the model's sizes; `files`: bytes of data and base.
+StoreNeed store_need(const config::Recipe& recipe, double files = 0);
 
 // At most, of a snapshot in the middle of the run (member/snapshot.h).
 double snapshot_bytes(const config::Recipe& recipe);
@@ -28,8 +29,9 @@ double snapshot_bytes(const config::Recipe& recipe);
 std::string describe(const StoreNeed& need);
 
 // One sentence about the room that the run's store in `folder` will take, and what there is. Throws
-// UsageError if it cannot fit: what the store holds already counts as room.
-std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder);
+// UsageError if it cannot fit: what the store holds already counts as room. `files`: as above.
+std::string check_room_for_store(const config::Recipe& recipe, const fs::path& folder,
+                                 double files);
 
 // How fast this machine fetches what a run's store keeps. The probes of self_check.h also cross the
 // coordinator's own link, over which no payloads come on a cluster of servers.
