@@ -106,6 +106,17 @@ TEST_P(HostedAdapterBases, ThatAreAnotherAreRefusedWithBothDigests) {
                      digest(other) + ", and those of the run's base " + digest(folder_ / "base")));
 }
 
+TEST_P(HostedAdapterBases, AreSentAsModelsAlone) {
+  EXPECT_THAT(
+      tests::error_of([&] { (void)convert::model_files(folder_ / "base"); }),
+      HasSubstr("is a run's checkpoint, which also holds the state of its optimizer; export "
+                "the model"));
+  const fs::path exported = folder_ / "exported";
+  convert::export_hf(folder_ / "base", exported, DType::kF32);
+  EXPECT_THAT(convert::model_files(exported),
+              testing::IsSupersetOf({exported / "config.json", exported / "model.safetensors"}));
+}
+
 TEST_P(HostedAdapterBases, ThatAreCopiesOfAnotherFormatServeAndFactorsAreExported) {
   ASSERT_TRUE(prepare_lora(12)) << why_not_;
   const fs::path copy = folder_ / "copy";
@@ -120,6 +131,22 @@ TEST_P(HostedAdapterBases, ThatAreCopiesOfAnotherFormatServeAndFactorsAreExporte
   const auto got = convert::load_model(peft);
   EXPECT_TRUE(
       std::ranges::equal(std::as_const(*got.params).all(), std::as_const(*expected.params).all()));
+}
+
+TEST_P(HostedAdapterBases, MayBeElsewhereWhenAMemberReturns) {
+  ASSERT_TRUE(prepare_lora(60, 3)) << why_not_;
+  recipe_.checkpoint.every = 1;
+  const fs::path moved = folder_ / "moved";
+  fs::copy(folder_ / "base", moved, fs::copy_options::recursive);
+  HostedRun run(recipe_, folder_, options_);
+  run.hold_at(8);
+  for (const int number : {0, 1, 2}) run.start(number);
+  run.wait_until(
+      [](const membership::State& state) { return count(state, membership::Phase::kActive) == 3; });
+  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  run.start_with_base(2, moved);
+  run.release();
+  expect_agreement(run, {0, 1, 2});
 }
 
 INSTANTIATE_TEST_SUITE_P(DiLoCo, HostedAdapterBases, testing::ValuesIn(variants_named({"diloco"})),

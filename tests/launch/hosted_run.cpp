@@ -14,6 +14,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/serve/payload_filter.h"
+#include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/site.h"
 #include "thinwire/transport/local.h"
@@ -89,6 +90,7 @@ std::unique_ptr<data::Vocabulary> vocabulary_of(const config::Recipe& recipe) {
 }
 
 config::Recipe resolved(config::Recipe recipe, const data::Vocabulary* vocabulary) {
+  if (vocabulary != nullptr) train::take_initial_model(recipe);
   vocabulary == nullptr ? train::resolve_machine(recipe) : train::resolve(recipe, *vocabulary);
   return recipe;
 }
@@ -255,6 +257,7 @@ void HostedRun::start_straying(int number) {
 }
 
 void HostedRun::start_with_base(int number, const fs::path& base) {
+  members_.erase(number);  // its connection of before
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
   member->courier = network_.connect(transport::participant_name(member->signer->key()));

@@ -70,6 +70,29 @@ TEST_F(Snapshot, IsTheSameForEverybodyAndLeavesNoFiles) {
   EXPECT_FALSE(fs::exists(folder_));
 }
 
+TEST_F(Snapshot, ThatCannotBeWrittenIsDeclinedWithAMessage) {
+  fs::create_directories(folder_.parent_path());
+  write_file(folder_.parent_path() / "file", "");
+  const fs::path below_a_file = folder_.parent_path() / "file" / kSnapshotFolder;
+  std::string told;
+  const auto tell = [&](const std::string& text) { told = text; };
+  EXPECT_EQ(try_make_snapshot(9, 12, weights(WeightFormat::kF32), state(), below_a_file, tell),
+            std::nullopt);
+  EXPECT_THAT(told, testing::AllOf(testing::HasSubstr("cannot make a snapshot"),
+                                   testing::HasSubstr(below_a_file.string())));
+  EXPECT_THROW((void)open_snapshot(made(), below_a_file), Error);
+  told.clear();
+  EXPECT_EQ(try_make_snapshot(9, 12, weights(WeightFormat::kF32), state(), folder_, tell), made());
+  EXPECT_EQ(told, "");
+}
+
+TEST_F(Snapshot, RemovesWhatAKilledProcessHasLeft) {
+  const fs::path partial = folder_.string() + ".partial";
+  for (const fs::path& left : {folder_, partial}) fs::create_directories(left / "within");
+  EXPECT_TRUE(open_snapshot(made(), folder_));
+  EXPECT_FALSE(fs::exists(folder_) || fs::exists(partial));
+}
+
 TEST_F(Snapshot, SaysWhatIsWrongWithOtherBytes) {
   const auto why = [&](const Bytes& bytes) {
     const auto opened = open_snapshot(bytes, folder_);

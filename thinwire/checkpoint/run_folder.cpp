@@ -15,7 +15,7 @@
 namespace thinwire::checkpoint {
 
 RunFolder::RunFolder(const config::Recipe& recipe, bool restart, Claim claim)
-    : path_(recipe.run.dir), restart_(restart), can_restart_(claim == Claim::kOwn) {
+    : path_(recipe.run.dir), restart_(restart), claimed_by_caller_(claim == Claim::kCallers) {
   if (claim == Claim::kOwn) claim_.emplace(path_, FolderOwner::kTrain);
   if (!restart && fs::exists(path_ / kRecipeFile) && has_progress()) check_recipe(recipe);
   fs::create_directories(path_);
@@ -28,15 +28,16 @@ bool RunFolder::has_progress() const {
 }
 
 void RunFolder::check_recipe(const config::Recipe& recipe) {
-  const config::Recipe before = method::load_recipe(path_ / kRecipeFile, {});
-  const std::string_view remedy = can_restart_
-                                      ? "choose another run.dir, or pass --restart to start over"
-                                      : "choose another run.dir";
+  config::Recipe before = method::load_recipe(path_ / kRecipeFile, {});
+  if (claimed_by_caller_) before.train.init = recipe.train.init;
+  const std::string_view remedy = claimed_by_caller_
+                                      ? "choose another run.dir"
+                                      : "choose another run.dir, or pass --restart to start over";
   const std::vector<std::string> refused = compare_recipes(before, recipe, true).refused;
   if (!refused.empty()) {
     throw UsageError(fmt::format("{} holds a run of another recipe: {}; set it back, {}{}",
                                  path_.string(), fmt::join(refused, "; "),
-                                 can_restart_ ? "" : "or ", remedy));
+                                 claimed_by_caller_ ? "or " : "", remedy));
   }
   if (!fs::exists(summary())) return;
   finished_ = recipe.train.steps == before.train.steps;

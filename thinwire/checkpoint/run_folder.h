@@ -14,8 +14,10 @@ namespace thinwire::checkpoint {
 
 // Who claims it (folder_claim.h).
 enum class Claim : uint8_t {
-  kOwn,      // the RunFolder does, for `thinwire train`
-  kCallers,  // the caller has, for as long as the RunFolder lives; it has no --restart
+  kOwn,  // the RunFolder does, for `thinwire train`
+  // The caller has, for as long as the RunFolder lives, for a member of a run. It has no --restart,
+  // and checks the model in train.init by its digest, so that its folder may be another.
+  kCallers,
 };
 
 class RunFolder {
@@ -47,7 +49,7 @@ class RunFolder {
 
   fs::path path_;
   bool restart_;
-  bool can_restart_;  // the command can, so it is advised
+  bool claimed_by_caller_;
   bool finished_ = false;
   std::optional<FolderClaim> claim_;
 };

@@ -445,5 +445,6 @@ bool Follower::wants_snapshot(int64_t steps) const { return impl_->wants_snapsho
 void Follower::store_snapshot(int64_t steps, Bytes content) {
   impl_->store_snapshot(steps, std::move(content));
 }
+void Follower::decline_snapshot() { impl_->decline_snapshot(); }
 
 }  // namespace thinwire::member

@@ -152,6 +152,8 @@ class Follower {
   bool wants_snapshot(int64_t steps) const;
   // Stores the snapshot, and announces it until the ledger lists it.
   void store_snapshot(int64_t steps, Bytes content);
+  // Makes none: the coordinator, when it has waited for it, asks again, and mostly another member.
+  void decline_snapshot();
 
   // --- for audits
   // The end of a round; nothing while it is not closed.

@@ -72,6 +72,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void evaluated(int64_t steps, const std::string& set, double loss_sum, int64_t tokens);
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
   void store_snapshot(int64_t steps, Bytes content);
+  void decline_snapshot();
   std::map<uint64_t, Bytes> last_records() const;
   void announce_leaving(double seconds);
 

@@ -18,6 +18,7 @@
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/checkpoint/run_folder.h"
+#include "thinwire/config/changes.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/member/auditor.h"
 #include "thinwire/member/blob_fetcher.h"
@@ -33,6 +34,7 @@
 #include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
 #include "thinwire/train/collector.h"
+#include "thinwire/train/finite.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"
@@ -85,6 +87,7 @@ class Membership {
       return {MemberOutcome::kFinished, recipe_.train.steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
+    remove_abandoned_snapshot(folder_.path() / kSnapshotFolder);
     own_frozen_ = load_frozen();
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
                                    [this](const auto& text) { notify(text); });
@@ -115,11 +118,23 @@ class Membership {
     return data::Vocabulary::load(options.recipe.data.dir);
   }
 
+  // The run's recipe has every field of its model. Weights of equal digests may come with another
+  // configuration, with which they compute something else.
+  static void refuse_another_model(const config::Recipe& received, const config::Recipe& own) {
+    const auto changes = config::field_changes(received, own);
+    if (changes.empty()) return;
+    throw UsageError(fmt::format(
+        "[train] init: {} holds a model with {} = {}, and the run's has {}", own.train.init,
+        changes.front().field, changes.front().now, changes.front().before));
+  }
+
   static config::Recipe resolved(config::Recipe recipe, const data::Vocabulary* vocabulary) {
     if (vocabulary == nullptr) {
       train::resolve_machine(recipe);
     } else {
+      const config::Recipe received = recipe;
       train::take_initial_model(recipe);
+      refuse_another_model(received, recipe);
       train::resolve(recipe, *vocabulary);
     }
     check_hosted(recipe);
@@ -164,6 +179,10 @@ class Membership {
     return result;
   }
 
+  bool base_was_received() const {
+    return fs::path(recipe_.train.init).parent_path() == folder_.path();
+  }
+
   // Tensors that the run does not train, as the base has them; null: there are none.
   std::shared_ptr<train::FrozenWeights> load_frozen() const {
     const bool is_adapted = method::is_adapted(recipe_.adapter);
@@ -173,9 +192,12 @@ class Membership {
     if (start.base_digest != options_.base_digest) {
       throw UsageError(
           fmt::format("[train] init: the weights in {} have the digest {}, and those of the run's "
-                      "base {}; name a folder that holds the base, or leave the field out to "
-                      "receive it",
-                      recipe_.train.init, to_hex(start.base_digest), to_hex(options_.base_digest)));
+                      "base {}; {}",
+                      recipe_.train.init, to_hex(start.base_digest), to_hex(options_.base_digest),
+                      base_was_received()
+                          ? "what was received is damaged: delete the folder to receive it again"
+                          : "name a folder that holds the base, or leave the field out to receive "
+                            "it"));
     }
     return start.frozen;
   }
@@ -212,6 +234,10 @@ class Membership {
     replica.completed = static_cast<int64_t>(snapshot->meta().step);
     replica.weights = make_weights();
     snapshot->read_weights(*replica.weights);
+    ThreadPool threads(static_cast<int>(recipe_.train.threads));
+    if (!train::all_finite(std::as_const(*replica.weights), threads)) {
+      throw Error("the snapshot: a parameter is not finite");
+    }
     replica.snapshot = std::move(snapshot);
     return replica;
   }
@@ -303,7 +329,7 @@ class Membership {
          config::print_recipe(recipe_), text_.vocabulary_file(),
          recipe_.train.batch * recipe_.train.sequence, checkpoint_texts()});
     MemberSink sink(recipe_, options_.founding.run, folder_.path(), follower, collector,
-                    checkpoints);
+                    checkpoints, [this](const std::string& text) { notify(text); });
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
     const int id = options_.audits ? CommittedCommunicator::kNoMember : follower.id();
     CommittedCommunicator communicator(follower, plan_, id, first_round(replica),

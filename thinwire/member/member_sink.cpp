@@ -35,8 +35,13 @@ void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*wor
 void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
                                 const checkpoint::WorkerState& state) {
   if (follower_.wants_snapshot(step)) {
-    follower_.store_snapshot(
-        step, make_snapshot(run_, step, *state.params, state.consensus, folder_ / kSnapshotFolder));
+    auto snapshot = try_make_snapshot(run_, step, *state.params, state.consensus,
+                                      folder_ / kSnapshotFolder, message_);
+    if (snapshot) {
+      follower_.store_snapshot(step, *std::move(snapshot));
+    } else {
+      follower_.decline_snapshot();
+    }
   }
   const int64_t every = recipe_.checkpoint.every;
   const bool due = step == recipe_.train.steps || (every > 0 && step % every == 0);

@@ -30,15 +30,17 @@ class MemberSink final : public train::RunSink {
   // The worker's id under which a member's own parts are recorded.
   static constexpr int kOnlyWorker = 0;
 
-  // Everything referred to must outlive it.
+  // Everything referred to must outlive it. `message`: what the user is told.
   MemberSink(const config::Recipe& recipe, uint64_t run, fs::path folder, Follower& follower,
-             train::Collector& collector, checkpoint::CheckpointCollector& checkpoints)
+             train::Collector& collector, checkpoint::CheckpointCollector& checkpoints,
+             std::function<void(const std::string& text)> message)
       : recipe_(recipe),
         run_(run),
         folder_(std::move(folder)),
         follower_(follower),
         collector_(collector),
-        checkpoints_(checkpoints) {}
+        checkpoints_(checkpoints),
+        message_(std::move(message)) {}
 
   void add_step(int64_t step, int worker, const train::StepPart& part) override;
   void add_evaluation(int64_t step, const std::string& name, int worker,
@@ -64,6 +66,7 @@ class MemberSink final : public train::RunSink {
   Follower& follower_;
   train::Collector& collector_;
   checkpoint::CheckpointCollector& checkpoints_;
+  const std::function<void(const std::string& text)> message_;
   std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
 };

@@ -253,6 +253,11 @@ void Follower::Impl::store_again(Lock& lock) {
   lock.lock();
 }
 
+void Follower::Impl::decline_snapshot() {
+  const std::lock_guard lock(mutex_);
+  snapshot_asked_ = false;
+}
+
 void Follower::Impl::store_snapshot(int64_t steps, Bytes content) {
   const auto blob = std::make_shared<const Bytes>(std::move(content));
   const transport::BlobId id = transport::blob_id(*blob);

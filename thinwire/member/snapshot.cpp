@@ -30,13 +30,18 @@ auto corrupt(std::string_view what) {
   return fail(FailureKind::kCorruptPayload, fmt::format("not a snapshot: {}", what));
 }
 
+// The names under which a snapshot's files are: those of checkpoint::StagedFolder.
+std::array<fs::path, 2> names_of(const fs::path& folder) {
+  return {folder, folder.string() + ".partial"};
+}
+
 // A folder for files that nobody needs once they are read or mapped.
 class PassingFolder {
  public:
-  explicit PassingFolder(const fs::path& path) : path_(path) { fs::remove_all(path_); }
+  explicit PassingFolder(const fs::path& path) : path_(path) { remove_abandoned_snapshot(path_); }
   ~PassingFolder() {
-    std::error_code ignored;  // what remains is removed by the next one
-    fs::remove_all(path_, ignored);
+    std::error_code ignored;  // what remains is removed by the next one, or when a member begins
+    for (const fs::path& name : names_of(path_)) fs::remove_all(name, ignored);
   }
   PassingFolder(const PassingFolder&) = delete;
   PassingFolder& operator=(const PassingFolder&) = delete;
@@ -83,12 +88,41 @@ Bytes make_snapshot(uint64_t run, int64_t completed, const tensor::Arena& weight
   return bytes;
 }
 
+std::optional<Bytes> try_make_snapshot(
+    uint64_t run, int64_t completed, const tensor::Arena& weights,
+    std::span<const NamedValues> consensus, const fs::path& folder,
+    const std::function<void(const std::string& text)>& message) {
+  try {
+    return make_snapshot(run, completed, weights, consensus, folder);
+  } catch (const Error& problem) {
+    message(
+        fmt::format("cannot make a snapshot for the run after step {}, which another member "
+                    "will be asked for: {}",
+                    completed, problem.what()));
+    return std::nullopt;
+  }
+}
+
+void remove_abandoned_snapshot(const fs::path& folder) {
+  for (const fs::path& name : names_of(folder)) {
+    std::error_code problem;
+    fs::remove_all(name, problem);
+    if (problem) {
+      throw Error(fmt::format("cannot remove {}: {}", name.string(), problem.message()));
+    }
+  }
+}
+
 Result<std::unique_ptr<checkpoint::CheckpointReader>> open_snapshot(std::span<const uint8_t> bytes,
                                                                     const fs::path& folder) {
   const Result<Contents> contents = contents_of(bytes);
   if (!contents) return tl::unexpected(contents.error());
   const PassingFolder passing(folder);
-  fs::create_directories(folder);
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  if (problem) {
+    throw Error(fmt::format("cannot create {}: {}", folder.string(), problem.message()));
+  }
   for (size_t i = 0; i < kFiles.size(); ++i) {
     AtomicFile file(folder / kFiles[i]);
     file.write((*contents)[i]);

@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +31,16 @@ inline constexpr const char* kSnapshotFolder = "snapshot";
 // and it is gone when this returns. Throws Error if they cannot be written.
 Bytes make_snapshot(uint64_t run, int64_t completed, const tensor::Arena& weights,
                     std::span<const NamedValues> consensus, const fs::path& folder);
+
+// Likewise; nothing, after a message that says why, if they cannot be written, as on a full disk.
+std::optional<Bytes> try_make_snapshot(uint64_t run, int64_t completed,
+                                       const tensor::Arena& weights,
+                                       std::span<const NamedValues> consensus,
+                                       const fs::path& folder,
+                                       const std::function<void(const std::string& text)>& message);
+
+// Removes what a process that was killed has left of `folder`.
+void remove_abandoned_snapshot(const fs::path& folder);
 
 // Total: any bytes give a checkpoint without local state, or kCorruptPayload with a reason; values
 // may be anything. `folder` is used as by make_snapshot; what was opened stays readable. Throws

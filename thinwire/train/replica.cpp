@@ -3,16 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
-#include "thinwire/base/half.h"
-#include "thinwire/base/offload.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/optim/optimizer.h"
+#include "thinwire/train/finite.h"
 
 namespace thinwire::train {
 namespace {
@@ -30,39 +27,6 @@ tensor::Arena take_params(const ReplicaParts& parts) {
 std::unique_ptr<Relora> make_relora(const ReplicaParts& parts, tensor::Arena& params) {
   if (!method::find_adapter(parts.recipe.adapter.kind).merges) return nullptr;
   return std::make_unique<Relora>(parts.recipe, parts.start.initial.take_frozen(), params);
-}
-
-NamedValues view(const tensor::Arena& weights) {
-  if (weights.format() == WeightFormat::kF32) return {"", weights.all()};
-  return {"", DType::kBf16, weights.bytes()};
-}
-
-template <typename T>
-std::span<const T> values_in(std::span<const uint8_t> bytes) {
-  return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
-}
-
-bool all_finite(std::span<const Bf16> values) {
-  constexpr uint16_t kInfinity = 0x7f80;
-  return std::ranges::none_of(values,
-                              [](Bf16 value) { return (value.bits & kInfinity) == kInfinity; });
-}
-
-// Eight-bit codes are finite.
-bool all_finite(const NamedValues& state, ThreadPool& threads) {
-  constexpr size_t kPiece = size_t{1} << 24;  // bytes
-  if (state.dtype != DType::kF32 && state.dtype != DType::kBf16) return true;
-  const std::span<const uint8_t> bytes =
-      state.dtype == DType::kF32 ? as_bytes(state.values) : state.bytes;
-  for (size_t at = 0; at < bytes.size(); at += kPiece) {
-    const auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
-    const bool finite = state.dtype == DType::kF32
-                            ? std::isfinite(optim::global_norm(values_in<float>(piece), threads))
-                            : all_finite(values_in<Bf16>(piece));
-    if (!finite) return false;
-    release_offloaded(piece.data(), piece.size());
-  }
-  return true;
 }
 
 }  // namespace
@@ -187,8 +151,8 @@ uint64_t Replica::consensus_digest() {
 }
 
 std::string Replica::not_finite() {
-  if (!all_finite(view(params_), threads_)) return "a parameter";
-  if (strategy_->shared() != nullptr && !all_finite(view(shared()), threads_)) {
+  if (!all_finite(params_, threads_)) return "a parameter";
+  if (strategy_->shared() != nullptr && !all_finite(shared(), threads_)) {
     return "a shared weight";
   }
   for (const StateTensor& part : all_state()) {
