@@ -335,7 +335,8 @@ void Follower::Impl::follow_own_phase() {
 std::string Follower::Impl::why_excluded(const membership::Member& member) const {
   std::string why = "it is excluded";
   if (member.offences() > 0) why += " after " + counted(member.offences(), "offence");
-  return last_refusal_.empty() ? why : fmt::format("{}: {}", why, last_refusal_);
+  if (!last_refusal_.empty()) return fmt::format("{}: {}", why, last_refusal_);
+  return member.offences() > 0 ? why : why + ": its key was revoked";
 }
 
 void Follower::Impl::start_over_if_reopened() {
