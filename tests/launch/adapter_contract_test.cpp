@@ -17,16 +17,6 @@
 namespace thinwire::launch {
 namespace {
 
-// The base is not tied, so those that are cannot begin with it. Gradients of factors are whole.
-std::vector<Variant> adapted_variants() {
-  std::vector<Variant> variants = all_variants();
-  std::erase_if(variants, [](const Variant& variant) {
-    return std::ranges::count(variant.overrides, "optim.gradients=projected") > 0;
-  });
-  for (Variant& variant : variants) std::erase(variant.overrides, "model.tied=true");
-  return variants;
-}
-
 class AdapterContract : public testing::TestWithParam<Variant> {
  protected:
   static void SetUpTestSuite() {

@@ -41,21 +41,20 @@ class HostedAdapters : public HostedCase {
     }
     run.wait_until_over();
   }
+  // In round 8, where the run is held.
+  static void let_the_last_of_three_leave(HostedRun& run) {
+    run.hold_at(8);
+    for (const int number : {0, 1, 2}) run.start(number);
+    run.wait_until([](const membership::State& state) {
+      return count(state, membership::Phase::kActive) == 3;
+    });
+    EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  }
 };
 
 TEST_P(HostedAdapters, GiveTheBitsOfARunInOneProcess) {
   if (!prepare_lora(12)) GTEST_SKIP() << why_not_;
   expect_the_bits_of_one_process();
-}
-
-// The base is not tied, so those that are cannot begin with it. Gradients of factors are whole.
-std::vector<Variant> adapted_variants() {
-  std::vector<Variant> variants = all_variants();
-  std::erase_if(variants, [](const Variant& variant) {
-    return std::ranges::count(variant.overrides, "optim.gradients=projected") > 0;
-  });
-  for (Variant& variant : variants) std::erase(variant.overrides, "model.tied=true");
-  return variants;
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, HostedAdapters, testing::ValuesIn(adapted_variants()),
@@ -72,11 +71,7 @@ TEST_P(HostedAdapterMembers, OneThatIsKilledAndReturnsEndsWithTheBitsOfTheOthers
   ASSERT_TRUE(prepare_lora(60, 3)) << why_not_;
   recipe_.checkpoint.every = 1;
   HostedRun run(recipe_, folder_, options_);
-  run.hold_at(8);
-  for (const int number : {0, 1, 2}) run.start(number);
-  run.wait_until(
-      [](const membership::State& state) { return count(state, membership::Phase::kActive) == 3; });
-  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  let_the_last_of_three_leave(run);
   run.start(2);
   run.release();
   expect_agreement(run, {0, 1, 2});
@@ -139,11 +134,7 @@ TEST_P(HostedAdapterBases, MayBeElsewhereWhenAMemberReturns) {
   const fs::path moved = folder_ / "moved";
   fs::copy(folder_ / "base", moved, fs::copy_options::recursive);
   HostedRun run(recipe_, folder_, options_);
-  run.hold_at(8);
-  for (const int number : {0, 1, 2}) run.start(number);
-  run.wait_until(
-      [](const membership::State& state) { return count(state, membership::Phase::kActive) == 3; });
-  EXPECT_EQ(run.leave(2).outcome, member::MemberOutcome::kLeft);
+  let_the_last_of_three_leave(run);
   run.start_with_base(2, moved);
   run.release();
   expect_agreement(run, {0, 1, 2});

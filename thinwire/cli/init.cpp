@@ -34,9 +34,9 @@ struct InitArguments {
   std::string out;
 };
 
-double bytes_of(const std::vector<std::string>& text) {
+double bytes_of(const std::vector<data::InputFile>& text) {
   double bytes = 0;
-  for (const data::InputFile& file : data::list_inputs(text)) {
+  for (const data::InputFile& file : text) {
     const std::string ending = file.path.extension().string();
     const bool plain = ending == ".txt" || ending == ".jsonl";
     bytes += static_cast<double>(file.bytes) * (plain ? 1 : kCompression);
@@ -45,8 +45,8 @@ double bytes_of(const std::vector<std::string>& text) {
 }
 
 // What ends a document in the .txt files: a blank line, unless the first of them has none.
-std::string document_end(const std::vector<std::string>& text) {
-  for (const data::InputFile& file : data::list_inputs(text)) {
+std::string document_end(const std::vector<data::InputFile>& text) {
+  for (const data::InputFile& file : text) {
     if (file.path.extension() != ".txt") continue;
     const MappedFile file_text(file.path);
     const std::span<const uint8_t> bytes = file_text.bytes();
@@ -71,8 +71,9 @@ void init(InitArguments arguments) {
   plan::InitialQuestion& question = arguments.question;
   const fs::path out = arguments.out;
   question.name = run_name(out);
-  question.text_bytes = bytes_of(question.text);
-  question.document = document_end(question.text);
+  const std::vector<data::InputFile> text = data::list_inputs(question.text);
+  question.text_bytes = bytes_of(text);
+  question.document = document_end(text);
   const bool here = question.flops == 0;
   if (here) {
     question.threads = available_cores();
@@ -90,8 +91,7 @@ void init(InitArguments arguments) {
                                    : std::string(here ? "this machine" : "a machine");
   const std::string head = fmt::format(
       "# Written by thinwire init, for {} of text and {} of {} at {}FLOP/s; see docs/recipes.md, "
-      "\"A "
-      "first recipe\".\n",
+      "\"A first recipe\".\n",
       format_bytes(question.text_bytes), format_seconds(3600 * question.hours), machines,
       format_count(question.flops));
   write_file(out, head + choice.toml);
