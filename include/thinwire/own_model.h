@@ -35,9 +35,9 @@ struct OwnModel {
   std::function<Loss(const std::vector<OwnTensor>& weights,
                      const std::vector<OwnTensor>& gradients)>
       worker;
-  // The lines of external.tensors that the function is for: a run with others is refused. Empty:
-  // the function takes any tensors, and must look at their shapes where the recipe is somebody
-  // else's.
+  // The names and shapes that the function is for, as lines of external.tensors: a run with others
+  // is refused, whatever their roles. Empty: the function takes any tensors, and must look at their
+  // shapes where the recipe is somebody else's.
   std::vector<std::string> tensors = {};
   // Sets the weights with which a new run begins. They hold what is drawn from run.seed: matrices
   // normal(0, model.init_std), norms 1, biases 0. May be empty.
@@ -45,6 +45,8 @@ struct OwnModel {
   // Gives the memory of a worker's weights, on the worker's thread: so many values, aligned to 64
   // bytes, which outlive the run. Empty: it is allocated.
   std::function<std::span<float>(int64_t values)> memory = {};
+  // The same for its gradients.
+  std::function<std::span<float>(int64_t values)> gradient_memory = {};
 };
 
 }  // namespace thinwire

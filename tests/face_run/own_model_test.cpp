@@ -137,8 +137,12 @@ TEST_F(OwnModelCase, IsForTheTensorsThatItNames) {
     train(given);
     FAIL() << "a run with other tensors was begun";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("must be \"other 16x4\""));
+    EXPECT_THAT(
+        error.what(),
+        testing::HasSubstr("tensor 1 the run says \"slope 1x2\" and the model \"other 16x4\""));
   }
+  model_.tensors = {"slope 1x2 head", "offset 1"};
+  EXPECT_TRUE(train(given).finished) << "roles are the recipe's business";
 }
 
 TEST_F(OwnModelCase, UsesTheProgramsMemory) {

@@ -16,8 +16,9 @@ constexpr int64_t kSteps = 42;
 constexpr size_t kInputs = 32;
 constexpr size_t kOutputs = 16;
 
-train::OwnLoss linear(tensor::Arena& weights, tensor::Arena& gradients) {
-  return [&](std::span<const uint64_t> rows) {
+train::OwnLoss linear(const train::OwnWorker& worker) {
+  return [&weights = worker.weights, &gradients = worker.gradients](const train::OwnStep& step) {
+    const std::span<const uint64_t> rows = step.rows;
     const std::span<float> map = weights.tensor(0), slope = gradients.tensor(0);
     double sum = 0;
     for (const uint64_t row : rows) {

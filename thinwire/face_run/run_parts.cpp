@@ -48,14 +48,20 @@ train::OwnModel inner_model(const OwnModel& model) {
   if (!model.worker) throw UsageError("OwnModel::worker must be set");
   train::OwnModel inner;
   inner.tensors = model.tensors;
-  inner.worker = [&model](tensor::Arena& weights, tensor::Arena& gradients) {
-    return model.worker(tensors_in(weights), tensors_in(gradients));
+  inner.worker = [&model](const train::OwnWorker& worker) -> train::OwnLoss {
+    return [loss = model.worker(tensors_in(worker.weights), tensors_in(worker.gradients))](
+               const train::OwnStep& step) { return loss(step.rows); };
   };
   if (model.initial) {
     inner.initial = [&model](tensor::Arena& weights) { model.initial(tensors_in(weights)); };
   }
   if (model.memory) {
     inner.memory = [&model](const tensor::Layout& layout) { return model.memory(layout.total()); };
+  }
+  if (model.gradient_memory) {
+    inner.gradient_memory = [&model](const tensor::Layout& layout) {
+      return model.gradient_memory(layout.total());
+    };
   }
   return inner;
 }

@@ -367,6 +367,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       .replica = {.recipe = recipe,
                   .run_id = from.run_id,
                   .memory = options.own_model == nullptr ? nullptr : options.own_model->memory,
+                  .gradient_memory =
+                      options.own_model == nullptr ? nullptr : options.own_model->gradient_memory,
                   .start = {.initial = shared_initial,
                             .first_step = from.first_step,
                             .ended_at = from.ended_at,

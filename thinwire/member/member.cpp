@@ -350,6 +350,9 @@ class Membership {
                     .kind = method::RunKind::kHosted,
                     .make_rounds = make_rounds,
                     .memory = options_.own_model == nullptr ? nullptr : options_.own_model->memory,
+                    .gradient_memory = options_.own_model == nullptr
+                                           ? nullptr
+                                           : options_.own_model->gradient_memory,
                     .start = {.initial = initial,
                               .first_step = replica.completed,
                               .resume = replica.checkpoint.get(),

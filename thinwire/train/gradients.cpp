@@ -26,6 +26,10 @@ int64_t row_count(const StepRows& step) {
   return static_cast<int64_t>(step.tokens.size()) / (step.sequence + 1);
 }
 
+tensor::Arena make_arena(const tensor::Layout& layout, const ArenaMemory& memory) {
+  return memory ? tensor::Arena(layout, memory(layout)) : tensor::Arena(layout);
+}
+
 }  // namespace
 
 double counted_a_row(const data::Rows& rows, const Round& round) {
@@ -72,7 +76,8 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
   return loss;
 }
 
-StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site)
+StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site,
+                             ArenaMemory memory)
     : store_(method::gradient_store(recipe)),
       projected_(recipe.optim.gradients == config::GradientCoordinates::kProjected),
       slabs_(recipe.model.vocab_slabs),
@@ -80,7 +85,9 @@ StepGradients::StepGradients(const config::Recipe& recipe, const tensor::Arena& 
       site_(site),
       layout_(params.layout()),
       kept_(kept_tensors(recipe, layout_)),
-      arena_(store_ == GradientStore::kWhole ? layout_ : kept_) {}
+      memory_(std::move(memory)),
+      arena_(store_ == GradientStore::kWhole ? make_arena(layout_, memory_)
+                                             : tensor::Arena(kept_)) {}
 
 void StepGradients::end_group(int group) const {
   if (*completed_) (*completed_)(group);
@@ -160,7 +167,7 @@ void StepGradients::take_group(const tensor::Arena& gradients, const GradientGro
 
 tensor::Arena& StepGradients::whole() {
   if (store_ == GradientStore::kWhole) return arena_;
-  if (!formed_) formed_.emplace(layout_);
+  if (!formed_) formed_.emplace(make_arena(layout_, memory_));
   return *formed_;
 }
 

@@ -46,6 +46,10 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
 
 class Site;
 
+// Gives the fp32 memory of an arena (tensor::Arena), which outlives the replica; empty: it is
+// allocated.
+using ArenaMemory = std::function<std::span<float>(const tensor::Layout& layout)>;
+
 // What happens to a worker's gradients: they are kept until the end of the step, whole or
 // projected, or handed to the strategy one by one. Used by one thread.
 class StepGradients {
@@ -53,8 +57,9 @@ class StepGradients {
   using EndGroup = std::function<void(int group)>;
 
   // The layout of the parameters outlives it, and so do the parameters and the ranks that compute
-  // with this worker, if there are any.
-  StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site = nullptr);
+  // with this worker, if there are any. memory: of whole(), for whoever calls it.
+  StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site = nullptr,
+                ArenaMemory memory = {});
 
   // What a strategy is made with (sync::Worker::gradients).
   tensor::Arena& arena() { return arena_; }
@@ -90,6 +95,7 @@ class StepGradients {
   Site* const site_;  // may be null
   const tensor::Layout& layout_;
   const tensor::Layout kept_;
+  const ArenaMemory memory_;
   tensor::Arena arena_;
   std::optional<tensor::Arena> formed_;                // whole(), where arena_ does not hold it
   std::optional<tensor::StreamedGradients> streamed_;  // from the first step on

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/data/rows.h"
 #include "thinwire/eval/metrics.h"
@@ -20,6 +21,12 @@
 #include "thinwire/train/run_tasks.h"
 
 namespace thinwire::train {
+
+// The gradients of a step will not come, because whoever computes them has ended the run.
+class NotComputed : public Error {
+ public:
+  using Error::Error;
+};
 
 class Learner {
  public:
@@ -40,7 +47,8 @@ class Learner {
   // Reads the next step's rows and returns their number.
   virtual uint64_t read() = 0;
   // Computes their gradients, at least one row's, into the replica, and sets what the part says of
-  // rows and losses. completed: called for each group of gradients that is complete.
+  // rows and losses. completed: called for each group of gradients that is complete. Throws
+  // NotComputed, with everything but the gradients as it was.
   virtual void gradients(const Round& round, const StepGradients::EndGroup& completed,
                          StepPart& part) = 0;
 

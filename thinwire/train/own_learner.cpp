@@ -1,7 +1,6 @@
 #include "thinwire/train/own_learner.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +15,8 @@ namespace {
 class OwnLearner final : public Learner {
  public:
   OwnLearner(const OwnModel& model, Replica& replica)
-      : replica_(replica), loss_(model.worker(replica.params(), replica.gradients())) {}
+      : replica_(replica),
+        loss_(model.worker({replica.id(), replica.params(), replica.gradients()})) {}
 
   void read_from(int64_t step, Order order) override {
     step_ = static_cast<uint64_t>(step);
@@ -30,7 +30,7 @@ class OwnLearner final : public Learner {
   void gradients(const Round& round, const StepGradients::EndGroup& completed,
                  StepPart& part) override {
     replica_.gradients().clear();
-    const double mean = loss_(rows_);
+    const double mean = loss_({static_cast<int64_t>(round.step), round.learning_rate, rows_});
     part.tokens = std::ssize(rows_);
     part.loss_sum = mean * static_cast<double>(part.tokens);
     replica_.gradients_ready(round, completed);
@@ -43,6 +43,25 @@ class OwnLearner final : public Learner {
   uint64_t step_ = 0;
   std::vector<uint64_t> rows_;
 };
+
+// Their roles are the recipe's business.
+bool are_alike(const std::string& line, const std::string& other) {
+  const TensorSpec one = method::external_tensor(line), two = method::external_tensor(other);
+  return one.name == two.name && one.shape == two.shape;
+}
+
+// Names the first tensor that differs.
+void check_tensors(const config::StringList& recipe, const std::vector<std::string>& own) {
+  const auto [here, there] = std::ranges::mismatch(recipe, own, are_alike);
+  if (here == recipe.end() && there == own.end()) return;
+  const auto shown = [](auto at, auto end) {
+    return at == end ? std::string("none") : fmt::format("\"{}\"", *at);
+  };
+  throw UsageError(fmt::format(
+      "[external] tensors: the program's model must have the tensors of the run, but of tensor {} "
+      "the run says {} and the model {}",
+      here - recipe.begin() + 1, shown(here, recipe.end()), shown(there, own.end())));
+}
 
 }  // namespace
 
@@ -65,13 +84,8 @@ void check_own_model(const config::Recipe& recipe, const OwnModel* model) {
                     recipe.model.architecture));
   }
   if (model == nullptr || model->tensors.empty()) return;
-  const config::StringList tensors =
-      method::ModelSpec(recipe).options<method::ExternalOptions>().tensors;
-  if (!std::ranges::equal(tensors, model->tensors)) {
-    throw UsageError(fmt::format(
-        "[external] tensors must be \"{}\", which the program's model is for, got \"{}\"",
-        fmt::join(model->tensors, ", "), fmt::join(tensors, ", ")));
-  }
+  check_tensors(method::ModelSpec(recipe).options<method::ExternalOptions>().tensors,
+                model->tensors);
 }
 
 }  // namespace thinwire::train

@@ -39,7 +39,7 @@ Replica::Replica(const ReplicaParts& parts, transport::Communicator& communicato
       permits_(&parts.machine.cores, threads_.size()),
       params_(take_params(parts)),
       relora_(make_relora(parts, params_)),
-      gradients_(recipe_, params_, parts.machine.site),
+      gradients_(recipe_, params_, parts.machine.site, parts.gradient_memory),
       rounds_(parts.make_rounds(recipe_, parts.run_id, communicator_, permits_)),
       completed_(parts.start.first_step) {}
 

@@ -80,9 +80,9 @@ struct ReplicaParts {
   uint64_t run_id = 0;
   method::RunKind kind = method::RunKind::kJob;
   MakeRounds make_rounds = recipe_rounds;
-  // Called on each replica's thread for the memory of its params (tensor::Arena); empty: they are
-  // allocated.
-  std::function<std::span<float>(const tensor::Layout& layout)> memory = {};
+  // Called on each replica's thread for the memory of its params and of its gradients.
+  ArenaMemory memory = {};
+  ArenaMemory gradient_memory = {};
   RunStart start;
   RunMachine machine;
 };

@@ -66,7 +66,13 @@ RunEnd Worker::run() {
     if (stops || context_.sink.checkpoint_due(step)) write_checkpoint(step);
     if (stops) return {step, false, best_};
     const int64_t completed = step + 1;
-    if (train_step()) read_from(completed);
+    try {
+      if (train_step()) read_from(completed);
+    } catch (const NotComputed&) {
+      if (!may_stop_within_step()) throw;
+      write_checkpoint(step);
+      return {step, false, best_};
+    }
     const bool evaluates_now = is_due(completed, recipe_.eval.every, steps);
     const bool may_be_best = recipe_.checkpoint.best && evaluates_now;
     if (may_be_best || is_due(completed, recipe_.checkpoint.every, steps)) {
@@ -82,9 +88,16 @@ RunEnd Worker::run() {
   return {steps, true, best_};
 }
 
+bool Worker::may_stop_within_step() const {
+  const bool alone =
+      recipe_.train.workers == 1 || context_.replica.kind == method::RunKind::kHosted;
+  return alone && !looks_ahead_;
+}
+
 void Worker::compute_gradients(const Round& round, uint64_t rows, StepPart& part) {
   const Stopwatch computing;
-  if (replica_.begin(round)) learner_->refresh();
+  looks_ahead_ = replica_.begin(round);
+  if (looks_ahead_) learner_->refresh();
   simulated_compute_.begin(static_cast<int64_t>(rows));
   if (rows > 0) {
     learner_->gradients(

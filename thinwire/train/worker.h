@@ -43,6 +43,10 @@ class Worker {
   // Steps from this one on take the rows that are planned now.
   void read_from(int64_t step);
   double simulated_clock() const;
+  // Whether a checkpoint after the completed steps is still what it would have been before this
+  // step, whose gradients will not come: no worker waits for them, and the weights have not
+  // changed.
+  bool may_stop_within_step() const;
   // Returns whether the rows of later steps have changed.
   bool train_step();
   // Adds its results to the part.
@@ -67,7 +71,8 @@ class Worker {
   Replica replica_;
   std::unique_ptr<Learner> learner_;
   SimulatedCompute simulated_compute_;
-  int64_t written_;  // steps of this worker's newest checkpoint, or where it began
+  bool looks_ahead_ = false;  // the weights changed as the present step began
+  int64_t written_;           // steps of this worker's newest checkpoint, or where it began
   checkpoint::BestLoss best_;
   std::optional<EvalPart> watched_;  // this worker's part of the last evaluation of eval.watch
 };

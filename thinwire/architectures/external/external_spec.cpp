@@ -7,6 +7,7 @@
 #include <string>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/names.h"
 
 namespace thinwire::method {
 namespace {
@@ -53,31 +54,13 @@ Shape shape_of(std::string_view line, std::string_view text) {
 }
 
 TensorRole role_of(std::string_view line, std::string_view text) {
-  if (text == "matrix") return TensorRole::kMatrix;
-  if (text == "bias") return TensorRole::kBias;
-  if (text == "norm") return TensorRole::kNorm;
-  if (text == "embedding") return TensorRole::kEmbedding;
-  if (text == "head") return TensorRole::kHead;
+  if (const auto role = value_named<TensorRole>(text)) return *role;
   refuse(line, fmt::format("a role is matrix, bias, norm, embedding or head, not {}", text));
-}
-
-TensorSpec tensor_of(const std::string& line) {
-  const std::vector<std::string_view> words = words_of(line);
-  if (words.size() < 2 || words.size() > 3) {
-    refuse(line, fmt::format("it has {} words", words.size()));
-  }
-  TensorSpec tensor{std::string(words[0]), shape_of(line, words[1])};
-  tensor.role = tensor.shape.size() == 2 ? TensorRole::kMatrix : TensorRole::kBias;
-  if (words.size() == 3) tensor.role = role_of(line, words[2]);
-  if (tensor.role == TensorRole::kMatrix && tensor.shape.size() != 2) {
-    refuse(line, "a matrix has two sides");
-  }
-  return tensor;
 }
 
 std::vector<TensorSpec> external_tensors(const ModelSpec& model) {
   std::vector<TensorSpec> tensors;
-  for (const std::string& line : lines_of(model)) tensors.push_back(tensor_of(line));
+  for (const std::string& line : lines_of(model)) tensors.push_back(external_tensor(line));
   return tensors;
 }
 
@@ -123,6 +106,20 @@ double nothing_kept(const ModelSpec&) { return 0; }
 int64_t one(const ModelSpec&) { return 1; }
 
 }  // namespace
+
+TensorSpec external_tensor(const std::string& line) {
+  const std::vector<std::string_view> words = words_of(line);
+  if (words.size() < 2 || words.size() > 3) {
+    refuse(line, fmt::format("it has {} words", words.size()));
+  }
+  TensorSpec tensor{std::string(words[0]), shape_of(line, words[1])};
+  tensor.role = tensor.shape.size() == 2 ? TensorRole::kMatrix : TensorRole::kBias;
+  if (words.size() == 3) tensor.role = role_of(line, words[2]);
+  if (tensor.role == TensorRole::kMatrix && tensor.shape.size() != 2) {
+    refuse(line, "a matrix has two sides");
+  }
+  return tensor;
+}
 
 void ExternalOptions::describe(config::Fields& fields) {
   fields.list(
