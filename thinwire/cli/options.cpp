@@ -150,6 +150,13 @@ CLI::Option* add_base(CLI::App& app, std::string& folder) {
       ->check(existing_folder());
 }
 
+void add_model_socket(CLI::App& app, int& socket) {
+  constexpr int kMostFiles = 1 << 20;
+  add_count(app, "--model-socket", socket, 0, kMostFiles,
+            "Inherited socket of the program that computes the model")
+      ->group("");
+}
+
 CLI::Option* add_recipe_file(CLI::App& app, std::string& recipe) {
   const auto check = [](const std::string& name) -> std::string {
     const bool field = name.find('=') != std::string::npos && !fs::exists(name);

@@ -68,6 +68,10 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
 // --base: the folder of the model that a run's or a PEFT folder's factors belong to.
 CLI::Option* add_base(CLI::App& app, std::string& folder);
 
+// --model-socket: for another program that has the model (train/model_socket.h, docs/python.md);
+// `socket` stays as it is if it is not given.
+void add_model_socket(CLI::App& app, int& socket);
+
 // The recipe that a command needs: an existing file.
 CLI::Option* add_recipe_file(CLI::App& app, std::string& recipe);
 

@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <CLI/App.hpp>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/live_page.h"
@@ -16,6 +19,7 @@
 #include "thinwire/cli/output.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/model_socket.h"
 
 namespace thinwire::cli {
 namespace {
@@ -25,10 +29,37 @@ struct TrainArguments {
   std::vector<std::string> overrides;
   bool restart = false;
   std::string page;
+  int model_socket = -1;
+  bool json = false;
 };
+
+// For the program at the other end of a socket, which computes the model and hears the result.
+void train_for_peer(const config::Recipe& recipe, const TrainArguments& arguments) {
+  train::ModelSocket socket(arguments.model_socket, interrupts().any,
+                            [] { end_by_signal(SIGTERM); });
+  socket.report([&] {
+    if (recipe.train.launcher == "mpi") {
+      throw UsageError("[train] launcher must be threads with --model-socket, got \"mpi\"");
+    }
+    launch::TrainOptions options;
+    options.restart = arguments.restart;
+    options.stop = &socket.stop();
+    options.on_start = [&] {
+      catch_interrupts();
+      socket.begin();
+    };
+    options.listen = [&](const config::Recipe&, int64_t) { return &socket; };
+    options.display = socket.display();
+    options.own_model = &socket.model();
+    launch::TrainResult result = launch::train(recipe, options);
+    return events::RunEnd{result.step, result.outcome != launch::Outcome::kStopped, recipe.run.dir,
+                          std::move(result.summary)};
+  });
+}
 
 void run_train(const TrainArguments& arguments) {
   const config::Recipe recipe = method::load_recipe(arguments.recipe, arguments.overrides);
+  if (arguments.model_socket >= 0) return train_for_peer(recipe, arguments);
   LivePage page(arguments.page);
   launch::TrainOptions options;
   options.restart = arguments.restart;
@@ -51,7 +82,11 @@ void run_train(const TrainArguments& arguments) {
         "{} is finished already (a higher train.steps continues it, --restart starts over)",
         recipe.run.dir));
   }
-  print_run_result(result.summary, recipe.run.dir);
+  if (arguments.json) {
+    write_output(events::print_run_end({result.step, true, recipe.run.dir, result.summary}) + "\n");
+  } else {
+    print_run_result(result.summary, recipe.run.dir);
+  }
 }
 
 }  // namespace
@@ -65,6 +100,8 @@ void add_train(CLI::App& app) {
   command->add_flag("--restart", arguments->restart,
                     "Start over, removing what the run folder holds from an earlier run");
   add_page_option(*command, arguments->page);
+  add_model_socket(*command, arguments->model_socket);
+  command->add_flag("--json", arguments->json, "Print the result as JSON");
   add_quiet_flag(command);
   command->callback([arguments] { run_train(*arguments); });
 }

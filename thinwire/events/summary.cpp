@@ -64,10 +64,26 @@ std::string describe_train_loss(const Summary& summary) {
   return fmt::format("mean of the last {} steps", summary.train_loss_steps);
 }
 
-std::string print_summary(const Summary& summary) {
+namespace {
+
+Json json_of(const Summary& summary) {
   Json json = Json::object();
   visit_fields(summary, [&](const char* key, const auto& value) { json[key] = value; });
-  return print_json(json, {.indent = 2, .replace_invalid = true}) + '\n';
+  return json;
+}
+
+}  // namespace
+
+std::string print_summary(const Summary& summary) {
+  return print_json(json_of(summary), {.indent = 2, .replace_invalid = true}) + '\n';
+}
+
+std::string print_run_end(const RunEnd& end) {
+  const Json json = {{"steps", end.steps},
+                     {"finished", end.finished},
+                     {"folder", end.folder},
+                     {"summary", end.finished ? json_of(end.summary) : Json()}};
+  return print_json(json, {.replace_invalid = true});
 }
 
 void write_summary(const fs::path& file, const Summary& summary) {

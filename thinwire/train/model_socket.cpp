@@ -1,0 +1,264 @@
+#include "thinwire/train/model_socket.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "thinwire/architectures/external/external_spec.h"
+#include "thinwire/base/json.h"
+#include "thinwire/base/names.h"
+
+namespace thinwire::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kLookMs = 100;  // how often an interrupt is looked for
+
+int64_t bytes_of(int64_t values) { return values * static_cast<int64_t>(sizeof(float)); }
+
+Json describe(const tensor::Layout& layout) {
+  Json tensors = Json::array();
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const TensorSpec& spec = layout.specs()[i];
+    tensors.push_back({{"name", spec.name},
+                       {"shape", spec.shape},
+                       {"role", name_of(spec.role)},
+                       {"offset", bytes_of(layout.offset(i))}});
+  }
+  return {{"bytes", bytes_of(layout.total())}, {"tensors", std::move(tensors)}};
+}
+
+// Rows that follow each other as [first, count].
+Json ranges_of(std::span<const uint64_t> rows) {
+  Json ranges = Json::array();
+  for (size_t i = 0; i < rows.size();) {
+    size_t end = i + 1;
+    while (end < rows.size() && rows[end] == rows[end - 1] + 1) ++end;
+    ranges.push_back(Json::array({rows[i], end - i}));
+    i = end;
+  }
+  return ranges;
+}
+
+Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+[[noreturn]] void refuse(std::string_view must, std::string_view line) {
+  constexpr size_t kShown = 200;
+  throw Error(
+      fmt::format("the program with the model must {}, got {}", must, line.substr(0, kShown)));
+}
+
+std::vector<std::string> tensors_in(const std::string& line) {
+  const Json hello = try_parse_json<Json>(line);
+  if (!hello.is_object() || !hello.contains("tensors") || !hello["tensors"].is_array()) {
+    refuse("begin with {\"tensors\": […]}", line);
+  }
+  std::vector<std::string> tensors;
+  for (const Json& tensor : hello["tensors"]) {
+    if (!tensor.is_string()) refuse("name its tensors as texts", line);
+    tensors.push_back(tensor.get<std::string>());
+  }
+  return tensors;
+}
+
+}  // namespace
+
+ModelSocket::ModelSocket(int socket, const std::atomic<bool>& interrupted,
+                         std::function<void()> left_early)
+    : socket_(socket, "--model-socket"),
+      interrupted_(interrupted),
+      left_early_(std::move(left_early)) {
+  const std::optional<std::string> hello = socket_.receive();
+  if (!hello) throw Error("the program with the model has closed its socket");
+  model_.tensors = tensors_in(*hello);
+  model_.worker = [this](const OwnWorker& worker) { return begin_worker(worker); };
+  model_.initial = [this](tensor::Arena& weights) { set_initial(weights); };
+  model_.memory = [this](const tensor::Layout& layout) { return make_memory(layout); };
+  model_.gradient_memory = model_.memory;
+  listener_ = std::thread([this] { listen(); });
+}
+
+ModelSocket::~ModelSocket() {
+  closing_ = true;
+  socket_.shut();
+  listener_.join();
+}
+
+void ModelSocket::send(const Json& line, std::span<const int> files) {
+  socket_.send(print_json(line, {.replace_invalid = true}), files);
+}
+
+void ModelSocket::listen() {
+  try {
+    while (!closing_) {
+      if (interrupted_) stop_ = true;
+      if (!socket_.wait(kLookMs)) continue;
+      const std::optional<std::string> line = socket_.receive();
+      if (!line) return end_answers("");
+      take(*line);
+    }
+  } catch (const Error& error) {
+    end_answers(error.what());
+  }
+}
+
+void ModelSocket::take(const std::string& line) {
+  const Json answer = try_parse_json<Json>(line);
+  const std::lock_guard lock(mutex_);
+  if (answer.is_object() && answer.contains("stop")) {
+    stop_ = true;
+  } else if (answer.is_object() && answer.contains("ready") && asks_ready_) {
+    asks_ready_ = false;
+    ready_ = true;
+  } else if (answer.is_object() && answer.contains("loss")) {
+    take_loss(answer);
+  } else {
+    refuse("answer with a loss, or say that it is ready or that the run is to stop", line);
+  }
+  changed_.notify_all();
+}
+
+void ModelSocket::take_loss(const Json& answer) {
+  const Json& loss = answer["loss"];
+  const bool names = answer.contains("worker") && answer["worker"].is_number_integer();
+  const auto question = questions_.find(names ? answer["worker"].get<int>() : -1);
+  const bool is_asked = question != questions_.end() && !question->second;
+  if (!is_asked || !(loss.is_number() || loss.is_null())) {
+    refuse("give a loss, a number or null, to a worker that asks for it", print_json(answer));
+  }
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  question->second = loss.is_null() ? kNone : loss.get<double>();
+}
+
+void ModelSocket::end_answers(const std::string& wrong) {
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  wrong_ = wrong;
+  stop_ = true;
+  changed_.notify_all();
+  if (!begun_ && left_early_) left_early_();
+}
+
+void ModelSocket::begin() {
+  const std::lock_guard lock(mutex_);
+  begun_ = true;
+}
+
+void ModelSocket::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
+  changed_.wait(lock, [&] { return ended_ || is_there(); });
+  if (is_there()) return;
+  if (!wrong_.empty()) throw Error(wrong_);
+  throw NotComputed(
+      "the program with the model has left in the midst of a step; the run goes on from its last "
+      "checkpoint");
+}
+
+std::span<float> ModelSocket::make_memory(const tensor::Layout& layout) {
+  const auto memory = std::make_shared<SharedMemory>(static_cast<size_t>(bytes_of(layout.total())));
+  const std::lock_guard lock(mutex_);
+  unclaimed_.push_back(memory);
+  return {reinterpret_cast<float*>(memory->bytes().data()), static_cast<size_t>(layout.total())};
+}
+
+ModelSocket::Memory ModelSocket::claim(const tensor::Arena& arena) {
+  const void* const first = arena.all().data();
+  const auto found = std::ranges::find_if(
+      unclaimed_, [&](const Memory& memory) { return memory->bytes().data() == first; });
+  Memory memory = *found;
+  unclaimed_.erase(found);
+  return memory;
+}
+
+OwnLoss ModelSocket::begin_worker(const OwnWorker& worker) {
+  {
+    const std::lock_guard lock(mutex_);
+    const Memory weights = claim(worker.weights), gradients = claim(worker.gradients);
+    const std::array files = {weights->file(), gradients->file()};
+    send({{"kind", "worker"}, {"worker", worker.id}, {"memory", describe(worker.weights.layout())}},
+         files);
+    claimed_[worker.id] = {weights, gradients};
+  }
+  return [this, id = worker.id](const OwnStep& step) { return ask(id, step); };
+}
+
+double ModelSocket::ask(int worker, const OwnStep& step) {
+  std::unique_lock lock(mutex_);
+  std::optional<double>& loss = questions_[worker];
+  send({{"kind", "rows"},
+        {"worker", worker},
+        {"step", step.step},
+        {"learning_rate", step.learning_rate},
+        {"rows", ranges_of(step.rows)}});
+  await(lock, [&] { return loss.has_value(); });
+  const double answer = *loss;
+  questions_.erase(worker);
+  return answer;
+}
+
+void ModelSocket::set_initial(tensor::Arena& weights) {
+  const tensor::Layout& layout = weights.layout();
+  const SharedMemory memory(static_cast<size_t>(bytes_of(layout.total())));
+  const std::span values(reinterpret_cast<float*>(memory.bytes().data()),
+                         static_cast<size_t>(layout.total()));
+  std::ranges::copy(std::as_const(weights).all(), values.begin());
+  std::unique_lock lock(mutex_);
+  asks_ready_ = true;
+  const std::array files = {memory.file()};
+  send({{"kind", "initial"}, {"memory", describe(layout)}}, files);
+  await(lock, [&] { return ready_; });
+  for (size_t i = 0; i < layout.size(); ++i) {
+    const std::span<float> tensor = weights.tensor(i);
+    std::ranges::copy(values.subspan(static_cast<size_t>(layout.offset(i)), tensor.size()),
+                      tensor.begin());
+  }
+}
+
+events::Display ModelSocket::display() {
+  return {.message =
+              [this](std::string_view text) {
+                send({{"kind", "message"}, {"text", text}});
+              },
+          .progress = false};
+}
+
+void ModelSocket::report(const std::function<events::RunEnd()>& run) {
+  try {
+    send({{"kind", "result"}, {"end", parse_json<Json>(events::print_run_end(run()))}});
+  } catch (const std::exception& error) {
+    send({{"kind", "error"}, {"message", plain_message(error)}});
+    throw;
+  }
+}
+
+void ModelSocket::on_event(const events::StepEvent& event) {
+  if (event.time > 0) return;  // it was read back from the log of a resumed run
+  send({{"kind", "step"},
+        {"step", event.step},
+        {"loss", finite_or_null(event.loss)},
+        {"learning_rate", event.learning_rate},
+        {"gradient_norm", finite_or_null(event.gradient_norm)},
+        {"rows", event.tokens},
+        {"rows_per_second", finite_or_null(event.tokens_per_second)},
+        {"bytes_sent", event.bytes_sent},
+        {"bytes_received", event.bytes_received}});
+}
+
+void ModelSocket::on_event(const events::EvalEvent& event) {
+  if (event.time > 0) return;
+  send({{"kind", "evaluation"},
+        {"step", event.step},
+        {"name", event.name},
+        {"loss", finite_or_null(event.loss)}});
+}
+
+void ModelSocket::on_checkpoint(const events::CheckpointEvent& event) {
+  send({{"kind", "checkpoint"}, {"step", event.step}, {"folder", event.folder}});
+}
+
+}  // namespace thinwire::train
