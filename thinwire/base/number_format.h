@@ -23,6 +23,20 @@ inline constexpr int64_t kStateBlock = 64;
 
 constexpr int64_t state_blocks(int64_t count) { return (count + kStateBlock - 1) / kStateBlock; }
 
+// Values in NF4 that share a scale, and scales that share the scale of their codes.
+inline constexpr int64_t kNf4Block = 64, kNf4ScaleBlock = 256;
+
+constexpr int64_t nf4_blocks(int64_t count) { return (count + kNf4Block - 1) / kNf4Block; }
+constexpr int64_t nf4_scale_blocks(int64_t count) {
+  return (nf4_blocks(count) + kNf4ScaleBlock - 1) / kNf4ScaleBlock;
+}
+// Bytes of memory for `count` values: codes and a scale's code for each block, a scale for each
+// block of scales, and their mean; rounded up to a line of 64 bytes.
+constexpr int64_t nf4_bytes(int64_t count) {
+  const int64_t bytes = (kNf4Block / 2 + 1) * nf4_blocks(count) + 4 * nf4_scale_blocks(count) + 4;
+  return (bytes + 63) / 64 * 64;
+}
+
 // Bytes of memory for a tensor of `count` values, alignment padding included.
 constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
   return padded_elements(count) * (format == WeightFormat::kF32 ? 4 : 2);

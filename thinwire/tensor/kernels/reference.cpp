@@ -1,6 +1,7 @@
 #include "thinwire/tensor/kernels/reference.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -198,6 +199,78 @@ float decode(BlockCode code, uint8_t bits, uint32_t exponent) {
   const int scale = static_cast<int>(exponent) - 127 - kBias + std::max(field, 1) - mantissa;
   const float value = std::ldexp(static_cast<float>(significand), scale);
   return is_signed && (bits & 0x80) != 0 ? -value : value;
+}
+
+namespace {
+
+// The index of the nearest of `values`.
+uint8_t nearest(std::span<const float> values, float value) {
+  uint8_t index = 0;
+  while (index + size_t{1} < values.size() && value > (values[index] + values[index + 1u]) / 2) {
+    ++index;
+  }
+  return index;
+}
+
+template <typename T>
+void append(std::vector<uint8_t>& to, const T& value) {
+  const auto bytes = std::bit_cast<std::array<uint8_t, sizeof(T)>>(value);
+  to.insert(to.end(), bytes.begin(), bytes.end());
+}
+
+float float_at(std::span<const uint8_t> bytes, int64_t begin) {
+  std::array<uint8_t, sizeof(float)> four = {};
+  std::copy_n(bytes.begin() + begin, four.size(), four.begin());
+  return std::bit_cast<float>(four);
+}
+
+}  // namespace
+
+std::vector<uint8_t> encode_nf4(std::span<const float> values) {
+  const auto count = static_cast<int64_t>(values.size()), blocks = nf4_blocks(count);
+  std::vector<float> scales, of_scales(static_cast<size_t>(nf4_scale_blocks(count)));
+  std::vector<uint8_t> bytes(static_cast<size_t>(kNf4Block / 2 * blocks));
+  double sum = 0;
+  for (int64_t begin = 0; begin < count; begin += kNf4Block) {
+    float scale = 0;
+    for (int64_t i = begin; i < std::min(begin + kNf4Block, count); ++i) {
+      scale = std::max(scale, std::fabs(values[i]));
+    }
+    for (int64_t i = begin; i < begin + kNf4Block; ++i) {
+      const float value = i < count && scale > 0 ? values[i] / scale : 0;
+      bytes[i / 2] |= nearest(nf4_values(), value) << (i % 2 == 0 ? 4 : 0);
+    }
+    scales.push_back(scale);
+    sum += scale;
+  }
+  const auto mean = static_cast<float>(sum / static_cast<double>(blocks));
+  for (size_t i = 0; i < scales.size(); ++i) {
+    float& widest = of_scales[i / kNf4ScaleBlock];
+    widest = std::max(widest, std::fabs(scales[i] - mean));
+  }
+  for (const float scale : of_scales) append(bytes, scale);
+  append(bytes, mean);
+  for (size_t i = 0; i < scales.size(); ++i) {
+    const float widest = of_scales[i / kNf4ScaleBlock];
+    bytes.push_back(nearest(nf4_scale_values(), widest > 0 ? (scales[i] - mean) / widest : 0));
+  }
+  bytes.resize(static_cast<size_t>(nf4_bytes(count)));
+  return bytes;
+}
+
+std::vector<float> decode_nf4(std::span<const uint8_t> encoded, int64_t count) {
+  const int64_t of_scales = kNf4Block / 2 * nf4_blocks(count);
+  const int64_t mean = of_scales + 4 * nf4_scale_blocks(count), codes = mean + 4;
+  std::vector<float> values;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t block = i / kNf4Block;
+    const float of_scale = float_at(encoded, of_scales + 4 * (block / kNf4ScaleBlock));
+    const float scale =
+        float_at(encoded, mean) + of_scale * nf4_scale_values()[encoded[codes + block]];
+    const int code = i % 2 == 0 ? encoded[i / 2] >> 4 : encoded[i / 2] & 15;
+    values.push_back(nf4_values()[static_cast<size_t>(code)] * scale);
+  }
+  return values;
 }
 
 }  // namespace thinwire::tensor::reference
