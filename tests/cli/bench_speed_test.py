@@ -62,7 +62,10 @@ class BenchSpeed(unittest.TestCase):
                        ["optim.method=scale", "train.workers=1", *thin[:4]],
                        ["adapter.kind=low_rank", "adapter.rank=4"], ["adapter.kind=relora", "adapter.rank=4"],
                        lora, [*lora, "train.precision=bf16"], [*lora, "train.precision=bf16", "train.weights=bf16"],
+                       [*lora, "train.precision=bf16", "train.weights=nf4"],
                        [*lora, "train.precision=bf16", "train.weights=bf16", "train.offload=true",
+                        f"train.offload_dir={self.folder.name}"],
+                       [*lora, "train.precision=bf16", "train.weights=nf4", "train.offload=true",
                         f"train.offload_dir={self.folder.name}"]):
             done = self.speed(*fields, "--json")
             self.assertEqual(done.returncode, 0, done.stderr)

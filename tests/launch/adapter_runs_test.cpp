@@ -145,6 +145,30 @@ TEST_F(AdapterRuns, OnABaseInBf16ResumeAndMerge) {
   EXPECT_NEAR(still.summary.val_loss.at("validation"), loss, 0.01);
 }
 
+TEST_F(AdapterRuns, OnABaseInNf4ResumeAndMergeIntoTheBaseAsItWas) {
+  const std::vector<std::string> fields =
+      lora({"optim.lr=0.02", "train.precision=bf16", "train.weights=nf4", "adapter.whole=[]"});
+  expect_bitwise_resume(fields, {1, 7});
+  const convert::LoadedModel base = convert::load_model(path("base"));
+  EXPECT_EQ(checkpoint::read_adapter_base(checkpoint_of("run")).digest,
+            checkpoint::digest_weights(*base.params));
+  EXPECT_FALSE(same_bits(*base.params, *convert::load_model(path("run")).params));
+  const double loss = events::read_summary(path("run") / "summary.json").val_loss.at("validation");
+  const TrainResult exact = run(lora({"optim.lr=0.02", "train.precision=bf16", "adapter.whole=[]",
+                                      "run.dir=" + path("fp32").string()}));
+  EXPECT_NE(exact.summary.val_loss.at("validation"), loss);
+  EXPECT_NEAR(exact.summary.val_loss.at("validation"), loss, 0.05);
+}
+
+// Tensors that are trained in full beside it are not encoded, and neither is anything twice.
+TEST_F(AdapterRuns, OnABaseInNf4MayTrainOtherTensorsInFull) {
+  const TrainResult result =
+      run(lora({"optim.lr=0.02", "train.precision=bf16", "train.weights=nf4",
+                "adapter.whole=[\"model.norm\", \"k_proj\"]", "adapter.targets=[\"q_proj\"]"}));
+  EXPECT_LT(result.summary.val_loss.at("validation"), 10);
+  EXPECT_GT(result.summary.val_loss.at("validation"), 0);
+}
+
 TEST_F(AdapterRuns, AreEvaluatedAsTheyAreExported) {
   const double loss = run(lora({"optim.lr=0.02"})).summary.val_loss.at("validation");
   const convert::LoadedModel base = convert::load_model(path("base"));

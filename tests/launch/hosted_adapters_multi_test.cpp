@@ -179,6 +179,9 @@ std::vector<Variant> kinds() {
           variant("diloco", "low_rank", {"adapter.kind=low_rank", "adapter.rank=4"}),
           variant("distro", "lora_on_bf16",
                   {"adapter.kind=lora", "adapter.rank=4", "train.init=BASE", "train.weights=bf16",
+                   "train.precision=bf16"}),
+          variant("diloco", "lora_on_nf4",
+                  {"adapter.kind=lora", "adapter.rank=4", "train.init=BASE", "train.weights=nf4",
                    "train.precision=bf16"})};
 }
 

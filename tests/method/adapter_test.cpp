@@ -209,6 +209,15 @@ TEST(Adapter, MemoryHoldsFrozenTensorsOnceAndTheRestOfWhatIsTrained) {
   const config::Recipe stored =
       lora({"train.precision=bf16", "train.weights=bf16", "train.workers=4"});
   EXPECT_EQ(part(stored, 4, "weights"), bytes(tensors.frozen) / 2 + 6 * bytes(tensors.trained));
+  // In nf4 matrices take 4.127 bits, and what their last blocks lack.
+  const config::Recipe packed =
+      lora({"train.precision=bf16", "train.weights=nf4", "train.workers=4"});
+  double expected = 0;
+  for (const TensorSpec& tensor : tensors.frozen) {
+    expected += tensor.is_hidden_matrix() ? static_cast<double>(nf4_bytes(tensor.count()))
+                                          : bytes({tensor}) / 2;
+  }
+  EXPECT_EQ(part(packed, 4, "weights"), expected + 6 * bytes(tensors.trained));
 }
 
 TEST(Adapter, OnlyABaseThatIsWhollyFrozenIsReadIntoItsPlace) {

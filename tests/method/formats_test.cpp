@@ -74,6 +74,29 @@ TEST(WeightsInBf16, AreThoseThatAnAdapterLeavesAsTheyAre) {
               HasSubstr("got \"low_rank\""));
 }
 
+TEST(WeightsInNf4, AreThoseThatNoStepChanges) {
+  const auto refusal_with = [](const std::string& kind) {
+    return tests::error_of([&] {
+      check_choices(
+          load_recipe({}, std::vector<std::string>{"train.weights=nf4", "train.precision=bf16",
+                                                   "train.init=base", "adapter.kind=" + kind}));
+    });
+  };
+  EXPECT_EQ(refusal_with("lora"), tests::kNoError);
+  for (const std::string kind : {"none", "relora", "low_rank"}) {
+    EXPECT_THAT(refusal_with(kind),
+                HasSubstr("[train] weights = \"nf4\" needs [adapter] kind = \"lora\", got \"" +
+                          kind + "\": only weights that no step changes"));
+  }
+  EXPECT_THAT(tests::error_of([] {
+                load_recipe({}, std::vector<std::string>{"train.weights=nf4", "adapter.kind=lora"});
+              }),
+              HasSubstr("[train] weights = \"nf4\" needs precision = \"bf16\", got \"fp32\""));
+  EXPECT_THAT(
+      tests::error_of([] { load_recipe({}, std::vector<std::string>{"train.weights=int4"}); }),
+      HasSubstr("fp32, bf16, nf4"));
+}
+
 TEST(Formats, TakeTheirBytes) {
   const auto bytes = [](const std::vector<std::string>& fields) {
     const config::Recipe used = recipe(fields);

@@ -187,6 +187,31 @@ TEST(AdapterModel, FrozenWeightsMayChangeBetweenBatches) {
   }
 }
 
+// Products decode the matrices panel by panel, and sum as those of the decoded ones do.
+TEST(AdapterModel, OnABaseInNf4HasTheBitsOfOneInBf16ThatWasDecoded) {
+  for (const int threads : {1, 3}) {
+    AdaptedModel adapted(small_section(), small_adapter(), threads);
+    tensor::Arena packed(adapted.frozen_layout, WeightFormat::kNf4);
+    tensor::Arena decoded(adapted.frozen_layout, WeightFormat::kBf16);
+    packed.assign(adapted.frozen);
+    decoded.assign(packed);
+    const auto tokens = random_tokens(kRows * (kSequence + 1), 67);
+    tensor::Arena expected(adapted.layout);
+    const auto loss_on = [&](const tensor::Arena& base, tensor::Arena& gradients) {
+      ModelParts parts = adapted.parts(Precision::kBf16, kRows, kSequence);
+      parts.frozen = &base;
+      return make_model(parts)->loss_and_gradients(tokens, kRows, 1.0f, gradients,
+                                                   Gradients::kReplace);
+    };
+    const double loss = loss_on(decoded, expected);
+    EXPECT_EQ(loss_on(packed, adapted.gradients), loss);
+    EXPECT_NE(loss_on(adapted.frozen, adapted.gradients), loss);
+    loss_on(packed, adapted.gradients);
+    EXPECT_TRUE(std::ranges::equal(std::as_const(adapted.gradients).bytes(),
+                                   std::as_const(expected).bytes()));
+  }
+}
+
 TEST(AdapterModel, RefusesTensorsOfAnotherAdapter) {
   AdaptedModel adapted(small_section(), small_adapter());
   ModelParts other_rank = adapted.parts(Precision::kFp32, kRows, kSequence);

@@ -110,6 +110,15 @@ TEST(MemoryChoices, EndWithEverythingInFewBits) {
   EXPECT_NE(galore, all.end());
 }
 
+TEST(MemoryChoices, OfAnAdapterEndWithTheBaseInFourBits) {
+  std::vector<MemoryChoice> all =
+      choices({"model.hidden=1024", "adapter.kind=lora", "train.init=base"});
+  std::erase_if(all, [](const MemoryChoice& one) {
+    return std::ranges::count(one.fields, "train.offload=true") > 0;
+  });
+  EXPECT_THAT(smallest(all).fields, Contains("train.weights=nf4"));
+}
+
 TEST(MemoryChoices, CutTheVocabularyIntoSlabsWhereNothingElseFits) {
   const std::vector<MemoryChoice> all = choices({"optim.clip=0", "model.vocab=65536"});
   const MemoryChoice& least = smallest(all);

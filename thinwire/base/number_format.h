@@ -10,8 +10,9 @@
 
 namespace thinwire {
 
-enum class WeightFormat : uint8_t { kF32, kBf16 };
-inline constexpr std::string_view kWeightFormatNames[] = {"fp32", "bf16"};
+// kNf4: matrices of the blocks in 4 bits (tensor/kernels/nf4.h), all other tensors in bf16.
+enum class WeightFormat : uint8_t { kF32, kBf16, kNf4 };
+inline constexpr std::string_view kWeightFormatNames[] = {"fp32", "bf16", "nf4"};
 constexpr std::span<const std::string_view> names_of(WeightFormat) { return kWeightFormatNames; }
 
 enum class StateFormat : uint8_t { kF32, kBf16, k8Bit };
@@ -37,9 +38,18 @@ constexpr int64_t nf4_bytes(int64_t count) {
   return (bytes + 63) / 64 * 64;
 }
 
-// Bytes of memory for a tensor of `count` values, alignment padding included.
+// Bytes of memory for a tensor of `count` values that are all in this format, alignment padding
+// included.
 constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
-  return padded_elements(count) * (format == WeightFormat::kF32 ? 4 : 2);
+  switch (format) {
+    case WeightFormat::kF32:
+      return 4 * padded_elements(count);
+    case WeightFormat::kBf16:
+      return 2 * padded_elements(count);
+    case WeightFormat::kNf4:
+      return nf4_bytes(count);
+  }
+  return 0;
 }
 constexpr int64_t state_bytes(StateFormat format, int64_t count) {
   switch (format) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/number_format.h"
+
 namespace thinwire {
 
 enum class DType : uint8_t { kF32, kBf16, kI32, kI64, kU8, kF16 };
@@ -74,6 +76,12 @@ struct TensorSpec {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead;
   }
 };
+
+// The format of a tensor among weights that are kept in `format`.
+inline WeightFormat format_of(const TensorSpec& tensor, WeightFormat format) {
+  const bool other = format == WeightFormat::kNf4 && !tensor.is_hidden_matrix();
+  return other ? WeightFormat::kBf16 : format;
+}
 
 // A dense row-major tensor somewhere in memory; owns nothing.
 struct TensorView {

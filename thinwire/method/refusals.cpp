@@ -151,9 +151,12 @@ constexpr Side kMerging{"adapter.kind",
                         [](const Recipe& recipe) { return adapter_of(recipe).merges; }};
 constexpr Side kSlabs{"model.vocab_slabs",
                       [](const Recipe& recipe) { return recipe.model.vocab_slabs != 1; }};
-constexpr Side kBf16Weights{"train.weights", [](const Recipe& recipe) {
-                              return recipe.train.weights != WeightFormat::kF32;
-                            }};
+constexpr Side kSmallWeights{"train.weights", [](const Recipe& recipe) {
+                               return recipe.train.weights != WeightFormat::kF32;
+                             }};
+constexpr Side kNf4Weights{"train.weights", [](const Recipe& recipe) {
+                             return recipe.train.weights == WeightFormat::kNf4;
+                           }};
 constexpr Side kBf16Inputs{
     "model.block_inputs", [](const Recipe& recipe) { return recipe.model.block_inputs != "fp32"; }};
 constexpr Side kSmallState{
@@ -202,7 +205,7 @@ const Pair kPairs[] = {
      "[model] architecture = {one} is trained as it is, got [adapter] kind = {other}"},
     {kExternalModel, kProjected,
      "[model] architecture = {one} gives whole gradients, got [optim] gradients = {other}"},
-    {kExternalModel, kBf16Weights,
+    {kExternalModel, kSmallWeights,
      "[model] architecture = {one} has its weights in fp32, got [train] weights = {other}"},
     {kExternalModel, kElsewhere,
      "[model] architecture = {one} has its weights in the processor's memory, got [train] device = "
@@ -372,11 +375,15 @@ const Pair kPairs[] = {
      "take "
      "besides their own; leave it out, or choose train.update = \"step\""},
 
-    {kBf16Weights, kNotBf16,
+    {kSmallWeights, kNotBf16,
      "[train] weights = {one} needs precision = \"bf16\", got {other}: matrix products take the "
      "weights as they are kept"},
-    {kBf16Weights, kElsewhere, "[train] weights = {one} needs device = \"cpu\", got {other}"},
-    {kBf16Weights,
+    {kSmallWeights, kElsewhere, "[train] weights = {one} needs device = \"cpu\", got {other}"},
+    {kNf4Weights,
+     {"adapter.kind", [](const Recipe& recipe) { return recipe.adapter.kind != "lora"; }},
+     "[train] weights = {one} needs [adapter] kind = \"lora\", got {other}: only weights that no "
+     "step changes can be kept in 4 bits"},
+    {kSmallWeights,
      {"adapter.kind",
       [](const Recipe& recipe) {
         return is_adapted(recipe.adapter) && recipe.adapter.kind != "lora";

@@ -136,8 +136,15 @@ Weights<T> CpuOps<T>::weights() const {
   if constexpr (kIsFloat<T>) {
     return {params_.all().data(), frozen_ == nullptr ? nullptr : frozen_->all().data()};
   } else {
-    const Bf16* const frozen = frozen_ == nullptr ? nullptr : frozen_->bf16();
-    return {copy_ ? copy_->data() : params_.bf16(), frozen_copy_ ? frozen_copy_->data() : frozen};
+    Weights<T> all = {.trained = copy_ ? copy_->data() : params_.bf16()};
+    if (frozen_copy_) {
+      all.frozen = frozen_copy_->data();
+    } else if (frozen_ != nullptr && frozen_->format() == WeightFormat::kNf4) {
+      all.packed = &frozen_->packed();
+    } else if (frozen_ != nullptr) {
+      all.frozen = frozen_->bf16();
+    }
+    return all;
   }
 }
 

@@ -9,6 +9,7 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
+#include "thinwire/tensor/products/nf4_products.h"
 
 namespace thinwire::model {
 
@@ -40,6 +41,23 @@ namespace {
 using tensor::Transpose;
 
 }  // namespace
+
+template <typename T>
+void Linear::multiply(ThreadPool& threads, Transpose transpose, int64_t tokens, const Part& part,
+                      const Weights<T>& weights, const T* from, int64_t from_width, float beta,
+                      T* to, int64_t to_width) const {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    const auto packed = weights.packed_at(part.offset, part.outputs);
+    if (!packed.empty()) {
+      return tensor::gemm_nf4(threads, transpose, tokens, from, from_width, packed, beta, to,
+                              to_width);
+    }
+  }
+  const bool transposed = transpose == Transpose::kYes;
+  tensor::gemm(threads, Transpose::kNo, transpose, tokens, transposed ? part.outputs : inputs_,
+               transposed ? inputs_ : part.outputs, from, from_width, weights.at(part.offset),
+               inputs_, beta, to, to_width);
+}
 
 Linear::Linear(const tensor::Layout& layout, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
@@ -78,8 +96,8 @@ template <typename T>
 void Linear::forward(ThreadPool& threads, int64_t tokens, const Weights<T>& weights, const T* x,
                      T* y) const {
   for (const Part& part : parts_) {
-    tensor::gemm(threads, Transpose::kNo, Transpose::kYes, tokens, part.outputs, inputs_, x,
-                 inputs_, weights.at(part.offset), inputs_, 0, y + part.column, outputs_);
+    multiply(threads, Transpose::kYes, tokens, part, weights, x, inputs_, 0, y + part.column,
+             outputs_);
   }
 }
 
@@ -88,8 +106,8 @@ void Linear::backward_input(ThreadPool& threads, int64_t tokens, const Weights<T
                             const T* dy, T* dx) const {
   float beta = 0;
   for (const Part& part : parts_) {
-    tensor::gemm(threads, Transpose::kNo, Transpose::kNo, tokens, inputs_, part.outputs,
-                 dy + part.column, outputs_, weights.at(part.offset), inputs_, beta, dx, inputs_);
+    multiply(threads, Transpose::kNo, tokens, part, weights, dy + part.column, outputs_, beta, dx,
+             inputs_);
     beta = 1;
   }
 }

@@ -12,6 +12,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/model/weights.h"
+#include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
@@ -110,6 +111,11 @@ class Linear {
 
  private:
   void add_part(int64_t start, int64_t outputs);
+  // to = from op(W) + beta to, for the matrix W of a part; rows are as far apart as they are wide.
+  template <typename T>
+  void multiply(ThreadPool& threads, tensor::Transpose transpose, int64_t tokens, const Part& part,
+                const Weights<T>& weights, const T* from, int64_t from_width, float beta, T* to,
+                int64_t to_width) const;
 
   int64_t inputs_ = 0;
   int64_t outputs_ = 0;

@@ -4,21 +4,36 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <type_traits>
 
+#include "thinwire/base/half.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
 
 constexpr bool is_trained(int64_t offset) { return offset < tensor::kFrozenOffset; }
 
-// The beginnings of both arenas, or of their copies. frozen is null if all tensors are trained.
+// The beginnings of both arenas, or of their copies; or of frozen tensors in kNf4, which products
+// in bf16 take, the arena. frozen is null if all tensors are trained.
 template <typename T>
 struct Weights {
   const T* trained = nullptr;
   const T* frozen = nullptr;
+  const tensor::PackedTensors* packed = nullptr;
 
+  // The values of a tensor that is not in NF4.
   const T* at(int64_t offset) const {
-    return is_trained(offset) ? trained + offset : frozen + (offset - tensor::kFrozenOffset);
+    if (is_trained(offset)) return trained + offset;
+    if constexpr (std::is_same_v<T, Bf16>) {
+      if (packed != nullptr) return packed->bf16_at(offset - tensor::kFrozenOffset);
+    }
+    return frozen + (offset - tensor::kFrozenOffset);
+  }
+  // Those that are; empty for other tensors (PackedTensors::matrices_at).
+  std::span<const tensor::Nf4Matrix> packed_at(int64_t offset, int64_t rows) const {
+    if (packed == nullptr || is_trained(offset)) return {};
+    return packed->matrices_at(offset - tensor::kFrozenOffset, rows);
   }
 };
 

@@ -94,10 +94,15 @@ Dimension sequences(const config::Recipe& recipe) {
 Dimension precisions(const config::Recipe& recipe) {
   const char* const other = recipe.train.precision == "bf16" ? "fp32" : "bf16";
   const int quality_cost = recipe.train.precision == "bf16" ? 0 : 1;
-  return {
+  Dimension formats = {
       kAsGiven,
       {fmt::format("{} products", other), {fmt::format("train.precision={}", other)}, quality_cost},
       {"bf16 weights", {"train.precision=bf16", "train.weights=bf16"}, quality_cost + 1}};
+  if (recipe.adapter.kind == "lora") {
+    formats.push_back(
+        {"4-bit weights", {"train.precision=bf16", "train.weights=nf4"}, quality_cost + 2});
+  }
+  return formats;
 }
 
 Dimension states() {

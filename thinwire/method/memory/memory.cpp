@@ -39,7 +39,7 @@ std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
 // Of the copy that products in bf16 need beside weights in fp32.
 double copy_beside(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                    WeightFormat format) {
-  const bool none = recipe.train.precision != "bf16" || format == WeightFormat::kBf16;
+  const bool none = recipe.train.precision != "bf16" || format != WeightFormat::kF32;
   return none ? 0 : copy_bytes(recipe, tensors);
 }
 
@@ -48,6 +48,18 @@ double adapter_bytes(const config::Recipe& recipe, double tokens, double operand
   if (!is_adapted(recipe.adapter)) return 0;
   const double wide = operand < kFloat ? kFloat : 0;
   return tokens * static_cast<double>(recipe.adapter.rank) * (2 * operand + wide);
+}
+
+// Of a thread, for panels of matrices in NF4 (tensor/products/nf4_products.h). Products take up to
+// two large matrices side by side.
+double panel_bytes(const config::Recipe& recipe, std::span<const TensorSpec> frozen) {
+  if (recipe.train.weights != WeightFormat::kNf4) return 0;
+  int64_t side = 0;
+  for (const TensorSpec& tensor : frozen) {
+    if (tensor.is_hidden_matrix()) side = std::max({side, tensor.shape[0], tensor.shape[1]});
+  }
+  const int64_t depth = 2 * side;
+  return side == 0 ? 0 : kBf16 * static_cast<double>(depth * nf4_panel_columns(depth));
 }
 
 // What streamed gradients need where only a part of the tensors is trained.
@@ -80,8 +92,11 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
 }  // namespace
 
 double weight_bytes(std::span<const TensorSpec> tensors, WeightFormat format) {
-  const double each = format == WeightFormat::kBf16 ? kBf16 : kFloat;
-  return each * static_cast<double>(arena_elements(tensors));
+  int64_t bytes = 0;
+  for (const TensorSpec& tensor : tensors) {
+    bytes += thinwire::weight_bytes(format_of(tensor, format), tensor.count());
+  }
+  return static_cast<double>(bytes);
 }
 
 double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
@@ -129,7 +144,8 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
       .sums = state.sums,
       .activations = passes.activations + adapter_bytes(recipe, tokens, pass.operand_bytes),
       .cross_entropy = loss_bytes(recipe, tokens, pass.operand_bytes),
-      .thread_buffers = static_cast<double>(train.threads) * (passes.a_thread + kPackBytes)};
+      .thread_buffers = static_cast<double>(train.threads) *
+                        (passes.a_thread + kPackBytes + panel_bytes(recipe, frozen))};
   if (train.offload) offload(recipe, tensors, memory);
   return memory;
 }

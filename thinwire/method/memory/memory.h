@@ -51,7 +51,7 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
                        const StateBytes& state, int64_t rows);
 
 // The number format in which the weights that a run trains are kept: that of train.weights, or with
-// an adapter fp32, since there only frozen weights are kept in bf16.
+// an adapter fp32, since there only frozen weights are kept in fewer bits.
 WeightFormat trained_format(const config::Recipe& recipe);
 
 // The recipe field model.vocab_slabs: the gradients of the embedding and the head are formed,

@@ -61,7 +61,7 @@ double starting_bytes(const config::Recipe& recipe, double window) {
   const double weights = weight_bytes(own.trained, trained_format(recipe)) +
                          weight_bytes(own.frozen, recipe.train.weights);
   const bool in_place = !is_adapted(recipe.adapter) || freezes_whole_base(recipe);
-  const double pieces = recipe.train.weights == WeightFormat::kBf16 ? 2 : 1;
+  const double pieces = recipe.train.weights == WeightFormat::kF32 ? 1 : 2;
   return (recipe.train.offload ? window : weights) + pieces * largest_bytes(whole) +
          (in_place ? 0 : weight_bytes(whole, WeightFormat::kF32));
 }

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
-#include <numeric>
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/bytes.h"
@@ -67,51 +66,12 @@ constexpr int64_t kWalkedElements = 1 << 22;  // of a walk over all values, at a
 
 }  // namespace
 
-Layout::Layout(std::vector<TensorSpec> specs) : specs_(std::move(specs)) {
-  offsets_.reserve(specs_.size());
-  for (const TensorSpec& spec : specs_) {
-    offsets_.push_back(total_);
-    total_ += padded_elements(spec.count());
-  }
-  sort_names();
-}
-
-void Layout::sort_names() {
-  by_name_.resize(specs_.size());
-  std::iota(by_name_.begin(), by_name_.end(), size_t{0});
-  std::ranges::stable_sort(by_name_, {},
-                           [this](size_t index) -> std::string_view { return specs_[index].name; });
-}
-
-Layout Layout::joined(const Layout& trained, const Layout& frozen) {
-  Layout both = trained;
-  for (size_t i = 0; i < frozen.size(); ++i) {
-    both.specs_.push_back(frozen.specs_[i]);
-    both.offsets_.push_back(kFrozenOffset + frozen.offsets_[i]);
-  }
-  both.sort_names();
-  return both;
-}
-
-size_t Layout::at(int64_t offset) const {
-  return static_cast<size_t>(std::ranges::lower_bound(offsets_, offset) - offsets_.begin());
-}
-
-std::optional<size_t> Layout::index_of(std::string_view name) const {
-  const auto found = std::ranges::lower_bound(
-      by_name_, name, {}, [this](size_t index) -> std::string_view { return specs_[index].name; });
-  if (found == by_name_.end() || specs_[*found].name != name) return std::nullopt;
-  return *found;
-}
-
-size_t Layout::find(std::string_view name) const {
-  const std::optional<size_t> found = index_of(name);
-  if (!found) throw Error(fmt::format("the model has no tensor named '{}'", name));
-  return *found;
-}
-
 Arena::Arena(const Layout& layout, WeightFormat format, std::shared_ptr<Offload> offload)
     : layout_(&layout), format_(format), offload_(std::move(offload)) {
+  if (format == WeightFormat::kNf4) {
+    packed_.emplace(layout, offload_);
+    return;
+  }
   const int64_t count = std::max(layout.total(), kArenaAlignment);
   if (format == WeightFormat::kBf16) {
     bf16_ = AlignedBuffer<Bf16>(count, offload_);
@@ -136,24 +96,31 @@ Arena::Arena(const Layout& layout, std::span<float> memory)
   std::ranges::fill(memory.first(static_cast<size_t>(layout.total())), 0.0f);
 }
 
+std::span<const uint8_t> Arena::memory(int64_t offset, int64_t count) const {
+  if (packed_) return packed_->memory(offset, count);
+  const auto values = static_cast<size_t>(count);
+  if (format_ == WeightFormat::kBf16) return as_bytes(std::span(bf16() + offset, values));
+  return as_bytes(std::span<const float>(data_.get() + offset, values));
+}
+
 void Arena::release(int64_t offset, int64_t count) const {
   if (!offload_) return;
-  const size_t bytes = format_ == WeightFormat::kBf16 ? sizeof(Bf16) : sizeof(float);
-  offload_->release(address(offset), static_cast<size_t>(count) * bytes);
+  const std::span<const uint8_t> bytes = memory(offset, count);
+  offload_->release(bytes.data(), bytes.size());
 }
 
 void Arena::touch(int64_t offset, int64_t count, bool writes) const {
   if (!offload_) return;
-  const size_t bytes = format_ == WeightFormat::kBf16 ? sizeof(Bf16) : sizeof(float);
-  offload_->touch(address(offset), static_cast<size_t>(count) * bytes, writes);
+  const std::span<const uint8_t> bytes = memory(offset, count);
+  offload_->touch(bytes.data(), bytes.size(), writes);
 }
 
-const void* Arena::address(int64_t offset) const {
-  if (format_ == WeightFormat::kBf16) return bf16() + offset;
-  return data_.get() + offset;
+const Bf16* Arena::bf16_at(int64_t offset) const {
+  return packed_ ? packed_->bf16_at(offset) : bf16() + offset;
 }
 
 std::span<const uint8_t> Arena::bytes() const {
+  if (packed_) return packed_->bytes();
   if (format_ == WeightFormat::kF32) return as_bytes(all());
   return as_bytes(std::span(bf16(), static_cast<size_t>(layout_->total())));
 }
@@ -163,12 +130,14 @@ void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)
   if (format_ == WeightFormat::kF32) return fill(tensor(index));
   std::vector<float> values(static_cast<size_t>(layout_->specs()[index].count()));
   fill(values);
+  if (packed_) return packed_->set(index, values);
   round_to_nearest(values.data(), static_cast<int64_t>(values.size()),
                    bf16() + layout_->offset(index));
 }
 
 void Arena::assign(const Arena& values) {
   assert(values.layout().total() == layout_->total());
+  if (packed_ || values.packed_) return assign_tensors(values);
   for (int64_t at = 0; at < layout_->total(); at += kWalkedElements) {
     const int64_t count = std::min(kWalkedElements, layout_->total() - at);
     if (format_ == WeightFormat::kF32) {
@@ -183,7 +152,20 @@ void Arena::assign(const Arena& values) {
   }
 }
 
+void Arena::assign_tensors(const Arena& values) {
+  for (size_t i = 0; i < layout_->size(); ++i) {
+    values.touch_tensor(i, false);
+    if (packed_ && values.packed_) {
+      touch_tensor(i, true);
+      packed_->copy(i, *values.packed_);
+    } else {
+      fill_tensor(i, [&](std::span<float> to) { values.read(layout_->offset(i), to); });
+    }
+  }
+}
+
 void Arena::read(int64_t begin, std::span<float> to) const {
+  if (packed_) return packed_->read(begin, to);
   if (format_ == WeightFormat::kF32) {
     std::copy_n(all().begin() + begin, to.size(), to.begin());
   } else {

@@ -19,6 +19,8 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/device.h"
+#include "thinwire/tensor/storage/layout.h"
+#include "thinwire/tensor/storage/packed_tensors.h"
 
 namespace thinwire::tensor {
 
@@ -60,43 +62,11 @@ class TwoSided {
   mutable Side newest_ = Side::kBoth;
 };
 
-// In a joined layout the offsets of frozen tensors begin here, beyond any arena.
-inline constexpr int64_t kFrozenOffset = int64_t{1} << 60;
-
-// Where each tensor is. Offsets are in elements and multiples of 16 (a 64-byte line of fp32); the
-// gaps are zero and stay zero.
-class Layout {
- public:
-  explicit Layout(std::vector<TensorSpec> specs);
-  // For finding the tensors of two arenas by name: those of `trained` at their offsets, then those
-  // of `frozen` from kFrozenOffset on. total() is that of `trained`.
-  static Layout joined(const Layout& trained, const Layout& frozen);
-
-  std::span<const TensorSpec> specs() const { return specs_; }
-  size_t size() const { return specs_.size(); }
-  int64_t offset(size_t index) const { return offsets_[index]; }
-  int64_t total() const { return total_; }  // elements, gaps included
-  // Index of the tensor that begins at this offset of an arena.
-  size_t at(int64_t offset) const;
-  // Index of a tensor by name; throws Error when there is none.
-  size_t find(std::string_view name) const;
-  // The same; nullopt when there is none.
-  std::optional<size_t> index_of(std::string_view name) const;
-
- private:
-  void sort_names();
-
-  std::vector<TensorSpec> specs_;
-  std::vector<int64_t> offsets_;
-  std::vector<size_t> by_name_;  // indices, in the order of the names
-  int64_t total_ = 0;
-};
-
 // fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena. With an
 // Offload it is in a file; code that uses whole tensors touches them first.
 //
-// An arena may instead hold bf16 values without an fp32 copy: then only layout(), format() and the
-// functions marked as such below may be used.
+// An arena may instead hold bf16 values without an fp32 copy, or those of kNf4: then only layout(),
+// format() and the functions marked as such below may be used.
 //
 // An arena may have a second copy of its values in a device's memory (TwoSided): all(), tensor()
 // and view() use the host's side, device_values() the device's.
@@ -123,8 +93,13 @@ class Arena {
   // The values of a bf16 arena, in the layout's order.
   Bf16* bf16() { return bf16_.data(); }
   const Bf16* bf16() const { return bf16_.data(); }
-  // For both formats: the memory; a tensor's new values from fill(), rounded to nearest in bf16;
-  // those of an arena with the same layout; fp32 values from offset `begin` of the layout on.
+  // The values of an arena in kNf4, and those of a tensor that is kept in bf16, of such an arena or
+  // one in bf16, from `offset` on.
+  const PackedTensors& packed() const { return *packed_; }
+  const Bf16* bf16_at(int64_t offset) const;
+  // For all formats: the memory; a tensor's new values from fill(), rounded to nearest in bf16 and
+  // encoded in NF4; those of an arena with the same layout; fp32 values from offset `begin` of the
+  // layout on, in kNf4 of one tensor.
   std::span<const uint8_t> bytes() const;
   void fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill);
   void assign(const Arena& values);
@@ -174,7 +149,9 @@ class Arena {
   void clear();
 
  private:
-  const void* address(int64_t offset) const;
+  // The memory of `count` values from `offset` on, in kNf4 of one tensor.
+  std::span<const uint8_t> memory(int64_t offset, int64_t count) const;
+  void assign_tensors(const Arena& values);
   // Several threads may access the values at once.
   void invalidate_rounded() {
     if (rounded_ == nullptr) return;
@@ -184,9 +161,10 @@ class Arena {
   const Layout* layout_;
   WeightFormat format_;
   std::shared_ptr<Offload> offload_;
-  AlignedMemory<float> data_;  // null in bf16
-  AlignedBuffer<Bf16> bf16_;   // empty in fp32
-  TwoSided sides_;             // declared after the memory that it refers to
+  AlignedMemory<float> data_;            // null in other formats than fp32
+  AlignedBuffer<Bf16> bf16_;             // empty in other formats than bf16
+  std::optional<PackedTensors> packed_;  // none in other formats than kNf4
+  TwoSided sides_;                       // declared after the memory that it refers to
   Bf16* rounded_ = nullptr;
   std::vector<bool> rounded_kept_;  // by tensor
   bool rounded_current_ = false;
