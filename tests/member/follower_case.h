@@ -35,11 +35,11 @@ class FollowerCase : public testing::Test {
               const std::map<uint64_t, Bytes>& records = {}) {
     signer_ = signer_of(static_cast<uint8_t>(100 + member));
     courier_ = network_.connect(transport::participant_name(signer_->key()));
-    FollowerSettings settings{ledger_.founding, timeout_s_};
-    settings.sums = sums_;
+    FollowerSettings settings{.machine = {ledger_.founding, timeout_s_}};
+    settings.machine.sums = sums_;
     settings.stop = &stop_;
-    settings.checkpoint = checkpoint;
-    settings.records = records;
+    settings.machine.checkpoint = checkpoint;
+    settings.machine.records = records;
     settings.hooks.message = [this](const std::string& text) {
       const std::lock_guard lock(said_mutex_);
       messages_ += text + "\n";

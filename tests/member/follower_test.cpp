@@ -303,7 +303,8 @@ TEST_F(FollowerCase, EndsItsWaitsOnceItsServerNoLongerLetsItIn) {
       network_.connect(transport::participant_name(signer_->key())));
   DeniedCourier& denied = *courier;
   courier_ = std::move(courier);
-  follower_.emplace(*courier_, *signer_, plan_, FollowerSettings{ledger_.founding, timeout_s_});
+  follower_.emplace(*courier_, *signer_, plan_,
+                    FollowerSettings{.machine = {ledger_.founding, timeout_s_}});
   append(ledger_.found());
   append(ledger_.admit(0));
   append(ledger_.add({PhaseChange{0, Phase::kCatchingUp, 0}}));

@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
+#include "thinwire/member/kept_payloads.h"
 
-#include "thinwire/member/blob_fetcher.h"
+#include <gtest/gtest.h>
 
 namespace thinwire::member {
 namespace {

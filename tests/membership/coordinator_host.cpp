@@ -1,14 +1,16 @@
 #include <algorithm>
 #include <utility>
 
-#include "simulation.h"
+#include "simulated_run.h"
 
 namespace thinwire::membership {
 namespace {
 
 constexpr double kTickSeconds = 0.5;
 
-Founding founding() {
+}  // namespace
+
+Founding simulated_founding() {
   return {.run = 7,
           .recipe = {},
           .weights = sha256(as_bytes("weights")),
@@ -16,12 +18,15 @@ Founding founding() {
           .coordinators = {fake_key(0), fake_key(1)}};
 }
 
-}  // namespace
+uint64_t FakePlan::settled_rounds(uint64_t completed) const {
+  const uint64_t rounds = completed / kStepsPerRound;
+  return rounds == rounds_ ? rounds : rounds - std::min(overlap_, rounds);
+}
 
 Opening FakePlan::round(uint64_t number) const {
   Opening opening;
   opening.round = number;
-  opening.first_step = 2 * number;
+  opening.first_step = kStepsPerRound * number;
   opening.last = number + 1 == rounds_;
   opening.steps = {{0.5f, 0.5f}, {0.25f, 0.75f}};
   for (uint32_t fragment = 0; fragment < fragments_; ++fragment) {
@@ -31,18 +36,17 @@ Opening FakePlan::round(uint64_t number) const {
 }
 
 CoordinatorHost::CoordinatorHost(Network& network, const RunPlan& plan, const Options& options,
-                                 uint64_t number, bool standby,
-                                 std::function<void(const Action&)> ask_member)
+                                 uint64_t number, bool standby, SayAction say)
     : network_(network),
       plan_(plan),
       options_(options),
       signer_(number),
       standby_(standby),
-      ask_member_(std::move(ask_member)) {}
+      say_(std::move(say)) {}
 
 void CoordinatorHost::start() {
-  machine_ =
-      std::make_unique<Coordinator>(plan_, options_, signer_, fake_verify, founding(), standby_);
+  machine_ = std::make_unique<Coordinator>(plan_, options_, signer_, fake_verify,
+                                           simulated_founding(), standby_);
   running = true;
   keep_ticking(++process_);
   network_.update_connections();
@@ -84,11 +88,11 @@ void CoordinatorHost::carry_out(const Action& action) {
       network_.to_host(*this, [this, payload] { receive(Acknowledged{payload}); });
     });
   } else if (std::holds_alternative<Halt>(action)) {
-    ask_member_(action);
+    say_(signer_.key(), action);
   } else if (std::holds_alternative<Reread>(action)) {
     network_.to_store(*this, [this] { network_.read_from(*this, 0); });
   } else {
-    network_.to_store(*this, [this, action] { ask_member_(action); });
+    network_.to_store(*this, [this, action] { say_(signer_.key(), action); });
   }
 }
 

@@ -13,12 +13,12 @@ constexpr double kBehindSeconds =
 
 void Network::after(double delay_s, std::function<void()> what) {
   queue_.push_back({now_ + delay_s, events_++, std::move(what)});
-  std::ranges::push_heap(queue_);
+  std::push_heap(queue_.begin(), queue_.end());
 }
 
 void Network::run(double end, const std::function<bool()>& done) {
   while (!queue_.empty() && queue_.front().at <= end && !done()) {
-    std::ranges::pop_heap(queue_);
+    std::pop_heap(queue_.begin(), queue_.end());
     const Event next = std::move(queue_.back());
     queue_.pop_back();
     now_ = next.at;
@@ -43,8 +43,8 @@ void Network::update_connections() {
 }
 
 double Network::delay() {
-  const double usual = 0.01 + 0.1 * rng_.uniform();
-  return rng_.below(50) == 0 ? usual + 3 * rng_.uniform() : usual;
+  const double usual = 0.01 + 0.1 * uniform();
+  return !is_calm_ && one_in(50) ? usual + 3 * uniform() : usual;
 }
 
 bool Network::to_store(Host& host, std::function<void()> arrives) {

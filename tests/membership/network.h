@@ -2,7 +2,6 @@
 // store whose power goes. Everything follows from the seed.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,9 +43,14 @@ class Host {
 class Network {
  public:
   explicit Network(uint64_t seed) : rng_(seed, 1) {}
+  // Nothing in it depends on chance.
+  Network() : rng_(0, 1), is_calm_(true) {}
 
   double now() const { return now_; }
-  Rng& rng() { return rng_; }
+  // Uniform in [0, 1); where nothing depends on chance the middle.
+  double uniform() { return is_calm_ ? 0.5 : rng_.uniform(); }
+  // True in one of `n` cases; always where nothing depends on chance.
+  bool one_in(uint64_t n) { return is_calm_ || rng_.below(n) == 0; }
   // Runs `what` at now + delay_s.
   void after(double delay_s, std::function<void()> what);
   // Runs events until `end` or until `done` says so.
@@ -82,16 +86,16 @@ class Network {
     uint64_t number;
     std::function<void()> what;
     // The heap's order: later ones are less. Events differ in their numbers.
-    auto operator<=>(const Event& other) const {
-      return std::pair(other.at, other.number) <=> std::pair(at, number);
+    bool operator<(const Event& other) const {
+      return at != other.at ? at > other.at : number > other.number;
     }
-    bool operator==(const Event& other) const { return number == other.number; }
   };
 
   double delay();
   void push_records(Host& host);
 
   Rng rng_;
+  const bool is_calm_ = false;
   double now_ = 0;
   uint64_t events_ = 0;
   std::vector<Event> queue_;  // a heap, the next one in front

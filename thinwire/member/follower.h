@@ -1,6 +1,7 @@
 // Connects a member's replica to the run: follows the ledger, regularly reports the replica's
-// position and its offers to the coordinator, and makes the worker wait for decisions. One object
-// per member; docs/hosts.md.
+// position and its offers to the coordinator, and makes the worker wait for decisions. What it says
+// and does is its machine's decision (member_machine.h); this is the network and the waiting. One
+// object per member; docs/hosts.md.
 //
 // Threads. The courier's thread delivers records and statements; a separate thread sends to the
 // coordinator; the worker's threads wait. All functions are thread-safe, and none holds a lock
@@ -21,7 +22,7 @@
 #include "thinwire/base/wire.h"
 #include "thinwire/config/sections.h"
 #include "thinwire/member/member.h"
-#include "thinwire/member/place.h"
+#include "thinwire/member/member_machine.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
@@ -32,37 +33,10 @@
 namespace thinwire::member {
 
 struct FollowerSettings {
-  membership::Founding founding;
-  double timeout_s = 600;  // sync.timeout_s, from which all times derive
-  double down_bytes_s = 0;
+  MachineSettings machine;
   const std::atomic<bool>* stop = nullptr;
   MemberHooks hooks = {};
-  std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
-  config::LateContributions late = config::LateContributions::kDrop;  // sync.late
-  std::optional<serve::SumRule> sums = {};  // that the coordinator forms (serve::sum_rule)
-  // It follows the run without being a member, from the newest snapshot on, and says nothing but
-  // what it audits (docs/audits.md).
-  bool audits = false;
   std::string keeper = {};  // as of MemberOptions
-  // Of the ledger, the last ones that it had at that checkpoint, by number. If the ledger ends
-  // before, the coordinator may ask for them.
-  std::map<uint64_t, Bytes> records = {};
-};
-
-// What a replica starts from: this member's checkpoint, or a snapshot.
-struct StartState {
-  uint64_t sequence = 0;  // the last record that it includes
-  bool checkpoint = false;
-  transport::BlobId content;  // of the snapshot
-  std::vector<std::string> holders;
-};
-
-// Rounds [first, end) that a replica only follows, although its member may be in their rosters:
-// they were closed when it began, so that nothing it could offer would count.
-struct ReplayedRounds {
-  uint64_t first = 0;
-  uint64_t end = 0;
-  bool has(uint64_t round) const { return round >= first && round < end; }
 };
 
 // How long a member that is told to stop still waits for decisions, so that it can complete its
@@ -75,7 +49,7 @@ inline constexpr double kMaxLingerSeconds = 5;
 class Follower {
  public:
   // Sends a join request at once. Everything referred to must outlive it.
-  Follower(transport::Courier& courier, const Signer& signer, const membership::RecipePlan& plan,
+  Follower(transport::Courier& courier, const Signer& signer, const membership::StepPlan& plan,
            FollowerSettings settings);
   // Sends nothing more.
   ~Follower();

@@ -17,7 +17,7 @@ constexpr uint64_t kKept = 256;
 
 LedgerView::Taken LedgerView::take(const Bytes& bytes) {
   const Result<membership::Record> record = membership::decode_record(bytes);
-  if (!record || !membership::is_by_coordinator(bytes, *record, founding_, verify)) {
+  if (!record || !membership::is_by_coordinator(bytes, *record, founding_, verify_)) {
     return Taken::kIgnored;
   }
   const Sha256 hash = membership::record_hash(bytes);

@@ -26,8 +26,9 @@ struct LedgerRound {
 // Not thread-safe.
 class LedgerView {
  public:
-  // Only the ledger of this run is read.
-  explicit LedgerView(membership::Founding founding) : founding_(std::move(founding)) {}
+  // Only the ledger of this run is read. `check`: of its records' signatures.
+  explicit LedgerView(membership::Founding founding, membership::Verify check = verify)
+      : founding_(std::move(founding)), verify_(check) {}
 
   enum class Taken : uint8_t {
     kApplied,
@@ -67,6 +68,7 @@ class LedgerView {
   void note(const membership::Record& record);
 
   const membership::Founding founding_;
+  const membership::Verify verify_;
   membership::State state_;
   std::vector<Sha256> hashes_ = std::vector<Sha256>(1);  // by sequence
   membership::RecordTail tail_;

@@ -31,8 +31,10 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
+#include "thinwire/sync/algorithm.h"
 #include "thinwire/train/collector.h"
 #include "thinwire/train/finite.h"
 #include "thinwire/train/initial_model.h"
@@ -91,12 +93,18 @@ class Membership {
     own_frozen_ = load_frozen();
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
                                    [this](const auto& text) { notify(text); });
-    Follower follower(
-        courier_, signer_, plan_,
-        {options_.founding, recipe_.sync.timeout_s, options_.down_bytes_s, options_.stop,
-         options_.hooks, own ? std::optional(own->place) : std::nullopt, recipe_.sync.late,
-         serve::sum_rule(recipe_), options_.audits, options_.keeper,
-         own ? std::move(own->records) : std::map<uint64_t, Bytes>()});
+    Follower follower(courier_, signer_, plan_,
+                      {{.founding = options_.founding,
+                        .timeout_s = recipe_.sync.timeout_s,
+                        .down_bytes_s = options_.down_bytes_s,
+                        .checkpoint = own ? std::optional(own->place) : std::nullopt,
+                        .late = recipe_.sync.late,
+                        .sums = serve::sum_rule(recipe_),
+                        .audits = options_.audits,
+                        .records = own ? std::move(own->records) : std::map<uint64_t, Bytes>()},
+                       options_.stop,
+                       options_.hooks,
+                       options_.keeper});
     if (own) {
       checkpoint_ = std::move(own->reader);
       completed_ = static_cast<int64_t>(checkpoint_->meta().step);
@@ -405,6 +413,12 @@ class Membership {
 };
 
 }  // namespace
+
+// Refuses recipes that a run of many hosts does not support.
+void check_hosted(const config::Recipe& recipe) {
+  sync::check_payloads_readable(method::sync_spec(recipe, method::RunKind::kHosted).method);
+  method::check_command(recipe, method::Command::kServe);
+}
 
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options) {
   return Membership(courier, signer, std::move(options)).take_part();

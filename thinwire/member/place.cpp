@@ -71,7 +71,7 @@ std::map<uint64_t, Bytes> decode_records(std::span<const uint8_t> bytes,
   return records;
 }
 
-std::optional<Place> place_of(const LedgerView& view, const membership::RecipePlan& plan,
+std::optional<Place> place_of(const LedgerView& view, const membership::StepPlan& plan,
                               uint64_t steps) {
   Place place;
   place.settled = plan.settled_rounds(steps);

@@ -43,7 +43,7 @@ std::map<uint64_t, Bytes> decode_records(std::span<const uint8_t> bytes,
 
 // The place of a replica that has completed `steps` steps of the ledger in `view`; nothing before
 // the first round is settled, or if the view lacks a round that it needs.
-std::optional<Place> place_of(const LedgerView& view, const membership::RecipePlan& plan,
+std::optional<Place> place_of(const LedgerView& view, const membership::StepPlan& plan,
                               uint64_t steps);
 
 // Whether a replica can continue from there: both records are in the history that was read, later

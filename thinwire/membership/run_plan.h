@@ -39,9 +39,21 @@ class RunPlan {
   virtual Opening round(uint64_t number) const = 0;
 };
 
+// The same, and the training steps of which a member makes its rounds.
+class StepPlan : public RunPlan {
+ public:
+  // The round that contains a training step, which the run has.
+  virtual uint64_t round_of(uint64_t step) const = 0;
+  // Whether a round ends once `completed` steps are done.
+  virtual bool ends_after(uint64_t completed) const = 0;
+  // How many rounds, counted from the first, have nothing in flight once `completed` steps are
+  // done: all of their results have been awaited.
+  virtual uint64_t settled_rounds(uint64_t completed) const = 0;
+};
+
 // The plan of a recipe: its operations are those of method::operations_of, its rates those of
 // method::step_rates. The recipe must outlive it.
-class RecipePlan final : public RunPlan {
+class RecipePlan final : public StepPlan {
  public:
   // `tensors`: the model's. Takes time and memory in proportion to the number of operations of the
   // run. Throws UsageError for a recipe whose operations are not among all members at once
@@ -53,11 +65,10 @@ class RecipePlan final : public RunPlan {
   uint64_t overlap() const override { return overlap_; }
   uint64_t rounds() const override { return rounds_.size(); }
   Opening round(uint64_t number) const override;
+  uint64_t round_of(uint64_t step) const override;
+  bool ends_after(uint64_t completed) const override;
+  uint64_t settled_rounds(uint64_t completed) const override;
 
-  // The round that contains a training step. `step` < train.steps.
-  uint64_t round_of(uint64_t step) const;
-  // Whether a round ends once `completed` steps are done.
-  bool ends_after(uint64_t completed) const;
   // A training step of a round that is open or was, as a worker needs it.
   Round step(const Opening& opening, uint64_t run, uint64_t step) const;
   // The round that commits an operation, by the names that the method gives it (OperationKey::round
@@ -70,9 +81,6 @@ class RecipePlan final : public RunPlan {
     uint64_t bytes = 0;  // maximum size of a contribution
   };
   std::optional<OperationName> operation_of(uint64_t round, uint32_t fragment) const;
-  // How many rounds, counted from the first, have nothing in flight once `completed` steps are
-  // done: all of their results have been awaited.
-  uint64_t settled_rounds(uint64_t completed) const;
 
  private:
   struct Planned {
