@@ -16,6 +16,7 @@
 
 #include "simulated_run.h"
 #include "tests/paths.h"
+#include "thinwire/base/cases.h"
 #include "thinwire/base/file.h"
 
 namespace thinwire::membership {
@@ -23,11 +24,6 @@ namespace {
 
 constexpr double kEndSeconds = 2000;  // of virtual time
 constexpr const char* kAnswer = "----";
-
-template <typename... Calls>
-struct Cases : Calls... {
-  using Calls::operator()...;
-};
 
 std::string in_words(const Change& change) {
   return std::visit(

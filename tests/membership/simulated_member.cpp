@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "fake_signer.h"
+#include "thinwire/base/cases.h"
 #include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
@@ -35,11 +36,6 @@ class Fold {
 
  private:
   Bytes bytes_;
-};
-
-template <typename... Calls>
-struct Cases : Calls... {
-  using Calls::operator()...;
 };
 
 }  // namespace

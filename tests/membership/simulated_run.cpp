@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "thinwire/base/cases.h"
+
 namespace thinwire::membership {
 namespace {
 
@@ -55,11 +57,6 @@ SimulatedRun::SimulatedRun(Network& network, const RunSettings& settings)
 // --- what is said
 
 namespace {
-
-template <typename... Calls>
-struct Cases : Calls... {
-  using Calls::operator()...;
-};
 
 // What a coordinator takes of a member's message; nothing of what is only displayed.
 std::optional<Input> input_of(const Statement& statement, const State& state) {

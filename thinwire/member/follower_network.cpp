@@ -3,6 +3,7 @@
 #include <future>
 #include <utility>
 
+#include "thinwire/base/cases.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -20,11 +21,6 @@ bool is_for_coordinators(const Message& message) {
 
 // Others' offers are only displayed and decide nothing, so their signatures are not verified.
 bool unchecked(const PublicKey&, std::span<const uint8_t>, const Signature&) { return true; }
-
-template <typename... Calls>
-struct Cases : Calls... {
-  using Calls::operator()...;
-};
 
 }  // namespace
 
