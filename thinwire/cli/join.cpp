@@ -1,5 +1,6 @@
 // thinwire join: takes part in a run of many hosts.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <CLI/App.hpp>
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
@@ -27,6 +29,9 @@ struct JoinArguments {
   double row_seconds = 0;
   bool audits = false;
   std::string site;
+  std::string hours, pause_when;
+  double cpus = 1;
+  int nice = 0;
   double wait_s = config::SyncSection().timeout_s;
   int model_socket = -1;
   bool json = false;
@@ -67,15 +72,45 @@ void join_for_peer(hosts::JoinOptions options, int model_socket) {
   });
 }
 
+hosts::PauseRules pauses_of(const JoinArguments& arguments) {
+  hosts::PauseRules rules;
+  if (!arguments.hours.empty()) rules.hours = hosts::parse_hours(arguments.hours);
+  hosts::parse_pause_when(arguments.pause_when, rules);
+  if (rules.busy && arguments.model_socket >= 0) {
+    throw UsageError(
+        "--pause-when must be without busy for a model of another process, whose computing would "
+        "count as others'");
+  }
+  return rules;
+}
+
+// The threads of a share of the cores, unless they are given.
+std::vector<std::string> overrides_of(const JoinArguments& arguments) {
+  std::vector<std::string> overrides = arguments.machine.overrides;
+  if (arguments.cpus == 1) return overrides;
+  const auto given = std::ranges::find_if(
+      overrides, [](const std::string& one) { return one.starts_with("train.threads="); });
+  if (given != overrides.end()) {
+    throw UsageError(fmt::format("--cpus and {} exclude each other", *given));
+  }
+  const auto threads = static_cast<int>(arguments.cpus * available_cores());
+  overrides.push_back(fmt::format("train.threads={}", std::max(1, threads)));
+  return overrides;
+}
+
 void run_join(const JoinArguments& arguments) {
+  const hosts::PauseRules pauses = pauses_of(arguments);
+  const std::vector<std::string> overrides = overrides_of(arguments);
+  if (arguments.nice > 0) (void)setpriority(PRIO_PROCESS, 0, arguments.nice);
   hosts::Access access = access_of(arguments.machine.access);
   access.wait_s = arguments.wait_s;
   const hosts::JoinOptions options = {.access = std::move(access),
-                                      .overrides = arguments.machine.overrides,
+                                      .overrides = overrides,
                                       .memory_bytes = arguments.machine.memory_bytes,
                                       .row_seconds = arguments.row_seconds,
                                       .audits = arguments.audits,
                                       .site = arguments.site,
+                                      .pauses = pauses,
                                       .stop = &interrupts().any,
                                       .on_start = [] { catch_interrupts(); }};
   if (arguments.model_socket >= 0) return join_for_peer(options, arguments.model_socket);
@@ -109,6 +144,16 @@ void add_join(CLI::App& app) {
   command->add_option("--site", arguments->site,
                       "Site whose server keeps this member's payloads, in a run with --sites "
                       "(default: the host of the address)");
+  command->add_option("--hours", arguments->hours,
+                      "Times of day between which it computes, such as 22-7 or 8:30-17; it leaves "
+                      "the run meanwhile and returns by itself");
+  command->add_option("--pause-when", arguments->pause_when,
+                      "When it leaves the run for a while: busy (other programs use a quarter of "
+                      "the processor), battery, metered, or several of them with commas");
+  add_number(*command, "--cpus", arguments->cpus, {.min = 0, .max = 1, .above = true},
+             "Share of the cores that it computes with, by train.threads; at least one core");
+  add_count(*command, "--nice", arguments->nice, 0, 19,
+            "Lets other programs go first: 19 only takes what they leave");
   add_wait(*command, arguments->wait_s);
   add_model_socket(*command, arguments->model_socket);
   command->add_flag("--json", arguments->json, "Print the result as JSON");

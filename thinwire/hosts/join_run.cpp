@@ -56,6 +56,7 @@ constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;                 // for a shard to reach the store
 constexpr double kPlaceSeconds = 2 * kTimeoutSeconds;  // the coordinator asks servers
 constexpr size_t kShownOfRun = 8;
+constexpr double kLookSeconds = 5;  // how often the machine is looked at, where it may pause
 
 fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
   if (local.given.contains("run.dir")) return local.run.dir;
@@ -383,6 +384,8 @@ JoinResult finished_before(const JoinOptions& options, const fs::path& folder) {
 // Takes part, with the other ranks of its site if there are any.
 JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Site* site) {
   const fs::path folder = folder_of(options, local);
+  std::optional<MachineWatch> machine;
+  if (!options.pauses.empty()) machine.emplace(options.pauses);
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kJoin);
   check_run(folder, options.access);
   if (options.access.mailbox) check_outside_mailbox(folder, options.access.address());
@@ -402,9 +405,17 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
     return finished_before(options, folder);
   }
   if (options.on_start) options.on_start();
+  std::optional<Pauses> pauses;
+  if (machine) {
+    pauses.emplace(
+        options.pauses, [&] { return machine->look(); }, options.stop, kLookSeconds);
+    options.stop = pauses->leaves();
+    if (!pauses->wait(options.display.message)) return {JoinOutcome::kLeft, folder, 0, {}};
+  }
   while (true) {
     const member::MemberResult result = take_part_with(*connection, options, local, folder, site);
     if (result.outcome == member::MemberOutcome::kLeft) {
+      if (pauses && pauses->wait(options.display.message)) continue;
       return {JoinOutcome::kLeft, folder, result.steps, {}};
     }
     if (result.outcome == member::MemberOutcome::kFinished) {
@@ -436,6 +447,11 @@ JoinResult join_run(const JoinOptions& options) {
   const config::Recipe local = method::load_recipe({}, options.overrides);
   if (local.train.launcher != "mpi") return take_part(options, local, nullptr);
   if (options.audits) method::check_command(local, method::Command::kAudit);
+  if (!options.pauses.empty()) {
+    throw UsageError(
+        "[train] launcher must be \"threads\" with --hours or --pause-when, got \"mpi\": the "
+        "processes of a job do not pause together");
+  }
   SiteRanks ranks;
   if (!ranks.leads()) {
     if (options.on_start) options.on_start();

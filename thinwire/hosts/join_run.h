@@ -15,6 +15,7 @@
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/pauses.h"
 #include "thinwire/member/member.h"
 #include "thinwire/train/own_learner.h"
 #include "thinwire/train/site.h"
@@ -33,6 +34,8 @@ struct JoinOptions {
   double row_seconds = 0;              // as MemberOptions (member/member.h)
   bool audits = false;                 // likewise
   std::string site;  // where servers are sites, if it is not the host of access.address()
+  // When it leaves the run for a while. It stays connected, and returns by itself.
+  PauseRules pauses = {};
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // called just before `stop` is first checked
   // As MemberOptions (member/member.h). Nothing is shown elsewhere than in `display`.
@@ -62,7 +65,8 @@ struct JoinResult {
 // rank of the job calls it; rank 0 is the member, and the others compute gradients with it
 // (train/site.h). Throws UsageError for fields that
 // belong to the run, for a folder that holds something else, for a run that does not fit this
-// machine, and for one whose model is external if own_model is not given; Error if the run cannot
+// machine, for one whose model is external if own_model is not given, and for rules of pauses that
+// this machine cannot follow; Error if the run cannot
 // be reached or does not admit this member, and for whatever run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 

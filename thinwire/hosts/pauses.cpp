@@ -1,0 +1,230 @@
+#include "thinwire/hosts/pauses.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <ctime>
+#include <sstream>
+#include <utility>
+
+#include "thinwire/base/cores.h"
+#include "thinwire/base/error.h"
+#include "thinwire/base/process.h"
+
+namespace thinwire::hosts {
+namespace {
+
+constexpr int kMinutesOfDay = 24 * 60;
+constexpr std::chrono::milliseconds kStopPollInterval(200);
+constexpr double kLeastSeconds = 1;  // over which others' use is measured
+
+// "22" or "22:30"; nothing for anything else.
+std::optional<int> minute_of(std::string_view text) {
+  const size_t colon = text.find(':');
+  const auto number = [](std::string_view digits, int most) -> std::optional<int> {
+    int value = 0;
+    const auto [end, error] = std::from_chars(digits.begin(), digits.end(), value);
+    if (error != std::errc() || end != digits.end() || value < 0 || value > most) return {};
+    return value;
+  };
+  const auto hour = number(text.substr(0, colon), 24);
+  const auto minute = colon == text.npos ? std::optional(0) : number(text.substr(colon + 1), 59);
+  if (!hour || !minute || *hour * 60 + *minute > kMinutesOfDay) return std::nullopt;
+  return (*hour * 60 + *minute) % kMinutesOfDay;
+}
+
+// What NetworkManager says of the connection in use: 1 and 3 are yes and probably yes.
+std::optional<bool> ask_whether_metered() {
+  const std::string program = find_program("busctl");
+  if (program.empty()) return std::nullopt;
+  const ProcessOutput output =
+      run_process({program, "get-property", "org.freedesktop.NetworkManager",
+                   "/org/freedesktop/NetworkManager", "org.freedesktop.NetworkManager", "Metered"},
+                  "");
+  if (!output.state.ok() || !output.text.starts_with("u ")) return std::nullopt;
+  return output.text.starts_with("u 1") || output.text.starts_with("u 3");
+}
+
+std::string first_line(const fs::path& file) {
+  std::string text = fs::exists(file) ? read_text_file(file) : "";
+  return text.substr(0, text.find('\n'));
+}
+
+}  // namespace
+
+bool Hours::has(int minute) const {
+  return from < to ? from <= minute && minute < to : minute >= from || minute < to;
+}
+
+Hours parse_hours(std::string_view text) {
+  const size_t dash = text.find('-');
+  const auto from = minute_of(text.substr(0, dash));
+  const auto to = dash == text.npos ? std::nullopt : minute_of(text.substr(dash + 1));
+  if (!from || !to || *from == *to) {
+    throw UsageError(fmt::format(
+        "--hours must be two different times of day, such as 22-7 or 8:30-17, got \"{}\"", text));
+  }
+  return {*from, *to};
+}
+
+void parse_pause_when(std::string_view text, PauseRules& rules) {
+  const std::array<std::pair<std::string_view, bool*>, 3> names{
+      {{"busy", &rules.busy}, {"battery", &rules.battery}, {"metered", &rules.metered}}};
+  std::istringstream words{std::string(text)};
+  for (std::string word; std::getline(words, word, ',');) {
+    const auto found = std::ranges::find(names, word, &std::pair<std::string_view, bool*>::first);
+    if (found == names.end()) {
+      throw UsageError(fmt::format(
+          "--pause-when must be busy, battery, metered, or several of them with commas, got \"{}\"",
+          text));
+    }
+    *found->second = true;
+  }
+}
+
+std::string why_paused(const PauseRules& rules, const MachineUse& use, bool paused) {
+  if (rules.hours && !rules.hours->has(use.minute)) {
+    const int next = rules.hours->from;
+    return fmt::format("it is not to compute before {}:{:02}", next / 60, next % 60);
+  }
+  if (rules.battery && use.battery) return "the machine runs on its battery";
+  if (rules.metered && use.metered) return "the connection is metered";
+  if (rules.busy && use.others >= (paused ? kBusyShare / 2 : kBusyShare)) {
+    return fmt::format("other programs use {:.0f} % of the processor", 100 * use.others);
+  }
+  return "";
+}
+
+// --- this machine
+
+MachineWatch::MachineWatch(const PauseRules& rules, fs::path root)
+    : rules_(rules), root_(std::move(root)) {
+  if (rules_.metered && !ask_whether_metered()) {
+    throw UsageError(
+        "--pause-when metered: only NetworkManager, asked by busctl, knows that, and it does not "
+        "answer here");
+  }
+  if (rules_.battery && !fs::exists(root_ / "sys/class/power_supply")) {
+    throw UsageError(
+        "--pause-when battery: this machine does not say how it is powered "
+        "(/sys/class/power_supply)");
+  }
+}
+
+MachineUse MachineWatch::look(double now) {
+  MachineUse use;
+  const std::time_t time = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&time, &local);
+  use.minute = 60 * local.tm_hour + local.tm_min;
+  if (rules_.busy) use.others = others_by(now);
+  use.battery = rules_.battery && is_on_battery();
+  use.metered = rules_.metered && ask_whether_metered().value_or(false);
+  return use;
+}
+
+double MachineWatch::others_by(double now) {
+  if (last_at_ && now - *last_at_ < kLeastSeconds) return others_;
+  const Computed latest = computed();
+  if (last_at_) {
+    const double others = (latest.all - last_.all) - (latest.own - last_.own);
+    others_ = std::max(0.0, others) / ((now - *last_at_) * cores_here(root_).machine);
+  }
+  last_ = latest;
+  last_at_ = now;
+  return others_;
+}
+
+// /proc/stat: user, nice, system, idle, iowait, irq, softirq, in clock ticks.
+MachineWatch::Computed MachineWatch::computed() const {
+  Computed computed;
+  std::istringstream line(first_line(root_ / "proc/stat"));
+  std::string word;
+  line >> word;
+  for (int column = 0; column < 7; ++column) {
+    double ticks = 0;
+    line >> ticks;
+    const bool idles = column == 3 || column == 4;
+    if (!idles) computed.all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    getrusage(who, &used);
+    for (const timeval& time : {used.ru_utime, used.ru_stime}) {
+      computed.own += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+  }
+  return computed;
+}
+
+bool MachineWatch::is_on_battery() const {
+  bool discharges = false;
+  for (const auto& entry : fs::directory_iterator(root_ / "sys/class/power_supply")) {
+    const std::string type = first_line(entry.path() / "type");
+    if (type != "Battery" && first_line(entry.path() / "online") == "1") return false;
+    discharges |= type == "Battery" && first_line(entry.path() / "status") == "Discharging";
+  }
+  return discharges;
+}
+
+// --- watching
+
+Pauses::Pauses(PauseRules rules, std::function<MachineUse()> look, const std::atomic<bool>* stop,
+               double every_s)
+    : rules_(rules), look_(std::move(look)), stop_(stop), every_s_(every_s) {
+  why_ = why_paused(rules_, look_(), false);
+  leaves_ = !why_.empty() || stopped();
+  thread_ = std::thread([this] { watch(); });
+}
+
+Pauses::~Pauses() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  thread_.join();
+}
+
+void Pauses::watch() {
+  Stopwatch since_look;
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    changed_.wait_for(lock, kStopPollInterval, [this] { return ends_; });
+    if (since_look.seconds() >= every_s_) {
+      since_look = {};
+      const bool paused = !why_.empty();
+      lock.unlock();
+      std::string why = why_paused(rules_, look_(), paused);
+      lock.lock();
+      why_ = std::move(why);
+    }
+    leaves_ = !why_.empty() || stopped();
+    changed_.notify_all();
+  }
+}
+
+bool Pauses::wait(const events::MessageSink& message) {
+  std::unique_lock lock(mutex_);
+  std::string said;
+  while (!why_.empty() && !stopped()) {
+    if (said.empty()) {
+      said = why_;
+      lock.unlock();
+      message(fmt::format("pauses, because {}; returns by itself", said));
+      lock.lock();
+    }
+    changed_.wait_for(lock, kStopPollInterval);
+  }
+  lock.unlock();
+  if (stopped()) return false;
+  if (!said.empty()) message("goes on");
+  return true;
+}
+
+}  // namespace thinwire::hosts
