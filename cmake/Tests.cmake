@@ -65,6 +65,10 @@ function(thinwire_test_program name label sources libraries)
   target_include_directories(${name} PRIVATE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
   target_link_libraries(${name} PRIVATE ${libraries} thinwire_test_paths GTest::gmock
                                         GTest::gtest_main rapidcheck)
+  # The sanitizers' presets run unit tests; other programs are built there only by name.
+  if(THINWIRE_SANITIZE AND NOT label STREQUAL "unit")
+    set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
   # Compiling tests takes longer than running them, but for those that are slow.
   if(NOT label STREQUAL "slow")
     target_compile_options(${name} PRIVATE -O0)
