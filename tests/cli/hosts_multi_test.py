@@ -47,6 +47,18 @@ class Hosts(HostsCase):
         self.assertEqual(server.finish(), -signal.SIGINT, server.messages)
         self.assertIn("the same command resumes", server.messages)
 
+    def test_members_are_called_what_their_machines_are(self):
+        server = self.serve("train.workers=2", "train.steps=100000", "sync.method=distro")
+        self.join("member0", "--name", "my other laptop")
+        self.join("member1")
+        server.wait_for("(my other laptop, ")
+        while len(self.status()["members"]) < 2:
+            pass
+        names = {member["machine"] for member in self.status()["members"]}
+        self.assertEqual(names, {"my other laptop", os.uname().nodename[:32]})
+        self.assertRegex(server.messages, r"member \d \(my other laptop, \w+\) is ")
+        self.assert_refused(self.join("member2", "--name", "line\nbreak"), 2, "it has control characters")
+
     def test_a_finished_member_needs_no_server(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=4")
         server, members = self.run_of(2, *fields)

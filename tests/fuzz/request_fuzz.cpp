@@ -45,7 +45,8 @@ void take_answer(std::span<const uint8_t> bytes) {
 void take_enrolment(std::span<const uint8_t> bytes) {
   const auto enrolment = decode_enrolment(bytes, signer().key(), signer().key());
   if (enrolment && enrolment->token == signer().key()) {
-    const Bytes again = encode_enrolment(signer().key(), signer().key(), signer(), enrolment->role);
+    const Bytes again = encode_enrolment(signer().key(), signer().key(), signer(), enrolment->role,
+                                         enrolment->machine);
     require(std::ranges::equal(again, bytes));
   }
 }

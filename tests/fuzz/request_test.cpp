@@ -42,7 +42,7 @@ std::vector<Bytes> valid_inputs() {
   const std::string recipe = shared_recipe_text(method::load_recipe("", {}));
   return {input(0, encode_request(request, *signer)),
           input(1, encode_answer({{}, false, {4, 5}}, *signer)),
-          input(2, encode_enrolment(key, key, *signer, Role::kAuditor)),
+          input(2, encode_enrolment(key, key, *signer, Role::kAuditor, "name")),
           input(3, encode_description(description)),
           input(4, encode_entry(blob, *signer)),
           input(5, as_bytes(recipe)),

@@ -46,7 +46,7 @@ class Crowding : public testing::Test {
     RequestClient client(*newcomer, access_.founder, *signer);
     const auto done = client.ask(
         RequestKind::kEnrol,
-        encode_enrolment(access_.founder, signer->key(), *token, Role::kMember), kPatience);
+        encode_enrolment(access_.founder, signer->key(), *token, Role::kMember, ""), kPatience);
     EXPECT_TRUE(done) << done.error().message;
     return self;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <string>
 
 #include "thinwire/hosts/entrance.h"
 
@@ -12,7 +13,7 @@ class Enrolments : public testing::Test {
  protected:
   const std::unique_ptr<Signer> token_ = make_signer({1}), run_ = make_signer({2}),
                                 key_ = make_signer({3}), other_ = make_signer({4});
-  const Bytes bytes_ = encode_enrolment(run_->key(), key_->key(), *token_, Role::kAuditor);
+  const Bytes bytes_ = encode_enrolment(run_->key(), key_->key(), *token_, Role::kAuditor, "café");
 };
 
 TEST_F(Enrolments, SayWhichTokenTheirAuthorHasAndWhatItWants) {
@@ -20,6 +21,18 @@ TEST_F(Enrolments, SayWhichTokenTheirAuthorHasAndWhatItWants) {
   ASSERT_TRUE(enrolment) << enrolment.error().message;
   EXPECT_EQ(enrolment->token, token_->key());
   EXPECT_EQ(enrolment->role, Role::kAuditor);
+  EXPECT_EQ(enrolment->machine, "café");
+}
+
+TEST_F(Enrolments, OfMachinesWhoseNamesCannotBeShownAreRefused) {
+  EXPECT_EQ(why_no_machine_name(""), "");
+  EXPECT_EQ(why_no_machine_name(std::string(32, 'a')), "");
+  for (const std::string& name :
+       {std::string(33, 'a'), std::string("a\nb"), std::string("\x1b[2J"), std::string("\xff")}) {
+    EXPECT_NE(why_no_machine_name(name), "");
+    const Bytes bytes = encode_enrolment(run_->key(), key_->key(), *token_, Role::kMember, name);
+    EXPECT_FALSE(decode_enrolment(bytes, run_->key(), key_->key()));
+  }
 }
 
 // Whoever sees it cannot enrol another key with it, or the same one in another run.
@@ -29,7 +42,7 @@ TEST_F(Enrolments, AreOfOneKeyInOneRun) {
 }
 
 TEST_F(Enrolments, AreSignedByTheToken) {
-  Bytes forged = encode_enrolment(run_->key(), key_->key(), *other_, Role::kAuditor);
+  Bytes forged = encode_enrolment(run_->key(), key_->key(), *other_, Role::kAuditor, "café");
   constexpr size_t kTokenAt = 6;  // behind magic and version
   std::copy_n(bytes_.begin() + kTokenAt, 32, forged.begin() + kTokenAt);
   EXPECT_FALSE(decode_enrolment(forged, run_->key(), key_->key()));

@@ -32,7 +32,8 @@ class RunDisplayTest : public testing::Test {
   }
 
   const config::Recipe recipe_;
-  RunDisplay display_{recipe_};
+  std::string machine_;
+  RunDisplay display_{recipe_, [this](const PublicKey&) { return machine_; }};
 };
 
 TEST_F(RunDisplayTest, OfARunThatGoesOnSumsUpWhatHappenedBefore) {
@@ -45,6 +46,9 @@ TEST_F(RunDisplayTest, OfARunThatGoesOnSumsUpWhatHappenedBefore) {
   EXPECT_THAT(
       shown(state),
       testing::HasSubstr("member 0 (" + transport::key_id(state.members[0].key) + ") is lost\n"));
+  machine_ = "alice";
+  state.members[1].phase = Phase::kActive;
+  EXPECT_THAT(shown(state), testing::HasSubstr("member 1 (alice, "));
 }
 
 TEST_F(RunDisplayTest, OfANewRunNamesEveryMember) {

@@ -95,7 +95,7 @@ class RunWatchTest : public testing::Test {
 
   config::Recipe recipe_;
   page::LiveRun page_{{}, [] { return 0.0; }};
-  RunWatch watch_{recipe_, {"validation"}, page_};
+  RunWatch watch_{recipe_, {"validation"}, page_, [](const PublicKey&) { return ""; }};
 };
 
 TEST_F(RunWatchTest, ShowsLossesOnceTheirRoundIsClosed) {

@@ -18,6 +18,7 @@
 #include "thinwire/cli/output.h"
 #include "thinwire/cli/run_access.h"
 #include "thinwire/config/sections.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/join_run.h"
 #include "thinwire/train/model_socket.h"
 
@@ -29,6 +30,7 @@ struct JoinArguments {
   double row_seconds = 0;
   bool audits = false;
   std::string site;
+  std::string name;
   std::string hours, pause_when;
   double cpus = 1;
   int nice = 0;
@@ -99,6 +101,9 @@ std::vector<std::string> overrides_of(const JoinArguments& arguments) {
 }
 
 void run_join(const JoinArguments& arguments) {
+  if (const std::string why = hosts::why_no_machine_name(arguments.name); !why.empty()) {
+    throw UsageError(fmt::format("--name \"{}\": {}", arguments.name, why));
+  }
   const hosts::PauseRules pauses = pauses_of(arguments);
   const std::vector<std::string> overrides = overrides_of(arguments);
   if (arguments.nice > 0) (void)setpriority(PRIO_PROCESS, 0, arguments.nice);
@@ -110,6 +115,7 @@ void run_join(const JoinArguments& arguments) {
                                       .row_seconds = arguments.row_seconds,
                                       .audits = arguments.audits,
                                       .site = arguments.site,
+                                      .machine = arguments.name,
                                       .pauses = pauses,
                                       .stop = &interrupts().any,
                                       .on_start = [] { catch_interrupts(); }};
@@ -144,6 +150,9 @@ void add_join(CLI::App& app) {
   command->add_option("--site", arguments->site,
                       "Site whose server keeps this member's payloads, in a run with --sites "
                       "(default: the host of the address)");
+  command->add_option("--name", arguments->name,
+                      "What others see of this machine in `thinwire status`, on the page and in "
+                      "messages, once it has joined for the first time (default: its host name)");
   command->add_option("--hours", arguments->hours,
                       "Times of day between which it computes, such as 22-7 or 8:30-17; it leaves "
                       "the run meanwhile and returns by itself");

@@ -11,6 +11,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/signed_message.h"
+#include "thinwire/data/utf8.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/served_run.h"
@@ -171,7 +172,7 @@ std::unique_ptr<Entrance> load_entrance(const fs::path& server_folder) {
 
 namespace {
 
-constexpr MessageFormat kFormat{"TWEN", 2, "an enrolment"};
+constexpr MessageFormat kFormat{"TWEN", 3, "an enrolment"};
 
 PublicKey read_key(ByteReader& reader) {
   PublicKey key;
@@ -182,7 +183,18 @@ PublicKey read_key(ByteReader& reader) {
 
 }  // namespace
 
-Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role) {
+std::string why_no_machine_name(std::string_view name) {
+  if (name.size() > kMaxMachineName) {
+    return fmt::format("it has {} bytes, and the most are {}", name.size(), kMaxMachineName);
+  }
+  if (data::valid_utf8_prefix(name) != name.size()) return "it is not UTF-8";
+  const bool prints = std::ranges::none_of(
+      name, [](char one) { return static_cast<unsigned char>(one) < ' ' || one == '\x7f'; });
+  return prints ? "" : "it has control characters";
+}
+
+Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role,
+                       std::string_view machine) {
   Bytes bytes;
   begin_message(bytes, kFormat);
   ByteWriter writer(bytes);
@@ -190,6 +202,7 @@ Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer&
   writer.put_bytes(run.bytes);
   writer.put_bytes(key.bytes);
   writer.put(static_cast<uint8_t>(role));
+  writer.put_bytes(as_bytes(machine));
   sign_message(bytes, token);
   return bytes;
 }
@@ -203,7 +216,12 @@ Result<Enrolment> decode_enrolment(std::span<const uint8_t> bytes, const PublicK
   const PublicKey its_run = read_key(reader);
   const PublicKey its_key = read_key(reader);
   const auto role = reader.get<uint8_t>();
+  const auto machine = reader.get_bytes(reader.remaining());
   if (!reader.at_end()) return not_a_message(kFormat, "its parts have wrong lengths");
+  std::string name(machine.begin(), machine.end());
+  if (const std::string why = why_no_machine_name(name); !why.empty()) {
+    return not_a_message(kFormat, "its machine's name: " + why);
+  }
   if (role >= std::size(kRoleNames)) return not_a_message(kFormat, "its role is unknown");
   if (its_run != run || its_key != key) {
     return not_a_message(kFormat, "it is of another key or for another run");
@@ -211,7 +229,7 @@ Result<Enrolment> decode_enrolment(std::span<const uint8_t> bytes, const PublicK
   if (!verify(token, message->signed_part, message->signature)) {
     return not_a_message(kFormat, "its token has not signed it");
   }
-  return Enrolment{token, static_cast<Role>(role)};
+  return Enrolment{token, static_cast<Role>(role), std::move(name)};
 }
 
 }  // namespace thinwire::hosts

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -119,10 +120,17 @@ std::unique_ptr<Entrance> load_entrance(const fs::path& server_folder);
 struct Enrolment {
   PublicKey token;            // that signed it
   Role role = Role::kMember;  // that the newcomer wants to have
+  std::string machine;        // what its owner calls it (why_no_machine_name); may be empty
 };
 
+inline constexpr size_t kMaxMachineName = 32;
+// What is wrong with the name of a machine, which is shown to others; empty: nothing. It has up to
+// so many bytes of UTF-8, and no control characters.
+std::string why_no_machine_name(std::string_view name);
+
 // That `key` may be enrolled in the run with this token.
-Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role);
+Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role,
+                       std::string_view machine);
 
 // Total. kCorruptPayload for anything else, and for an enrolment of another key or in another run.
 Result<Enrolment> decode_enrolment(std::span<const uint8_t> bytes, const PublicKey& run,

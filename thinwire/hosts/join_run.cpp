@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -168,6 +170,13 @@ RequestClient::Patience MemberConnection::patience(double least_s) const {
           .stop = options_.stop};
 }
 
+// As much of it as others may see; nothing if it cannot be shown.
+std::string host_name() {
+  std::array<char, kMaxMachineName + 1> name{};
+  (void)gethostname(name.data(), kMaxMachineName);  // cut, if it is longer
+  return why_no_machine_name(name.data()).empty() ? name.data() : "";
+}
+
 std::string MemberConnection::enrol(transport::Courier& courier) {
   const Access& access = options_.access;
   RequestClient client(courier, access.founder, *signer_);
@@ -176,7 +185,8 @@ std::string MemberConnection::enrol(transport::Courier& courier) {
   const Result<Bytes> enrolled =
       client.ask(RequestKind::kEnrol,
                  encode_enrolment(access.founder, signer_->key(), *token,
-                                  options_.audits ? Role::kAuditor : Role::kMember),
+                                  options_.audits ? Role::kAuditor : Role::kMember,
+                                  options_.machine.empty() ? host_name() : options_.machine),
                  kPromptSeconds);
   if (enrolled) return {enrolled->begin(), enrolled->end()};
   // The server may end the connection before the coordinator's answer is here.

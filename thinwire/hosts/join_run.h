@@ -33,7 +33,8 @@ struct JoinOptions {
   double memory_bytes = 0;             // most memory that the run may use here; 0: no limit
   double row_seconds = 0;              // as MemberOptions (member/member.h)
   bool audits = false;                 // likewise
-  std::string site;  // where servers are sites, if it is not the host of access.address()
+  std::string site;          // where servers are sites, if it is not the host of access.address()
+  std::string machine = {};  // what others see of it; empty: the host's name
   // When it leaves the run for a while. It stays connected, and returns by itself.
   PauseRules pauses = {};
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly

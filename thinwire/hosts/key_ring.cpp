@@ -55,6 +55,7 @@ Json print(const EnrolledKey& key) {
                {"enrolled", key.enrolled},
                {"revoked", key.revoked}};
   if (key.member >= 0) json["member"] = key.member;
+  if (!key.machine.empty()) json["machine"] = key.machine;
   return json;
 }
 
@@ -126,7 +127,7 @@ KeyRing read_key_ring(std::string_view text) {
   for (const Json& one : json.at("keys")) {
     ring.keys.push_back({read_key(one.at("key")), read_key(one.at("token")),
                          read_role(one.at("role")), one.at("enrolled"), one.at("revoked"),
-                         one.value("member", -1)});
+                         one.value("member", -1), one.value("machine", "")});
   }
   return ring;
 }
@@ -141,8 +142,12 @@ bool is_called(const PublicKey& key, std::string_view text) {
          transport::participant_name(key).starts_with(text);
 }
 
+std::string label_of(const PublicKey& key, const std::string& machine) {
+  return (machine.empty() ? "" : machine + ", ") + transport::key_id(key);
+}
+
 std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now,
-                           std::optional<Role> wanted) {
+                           std::optional<Role> wanted, const std::string& machine) {
   const auto issued = std::ranges::find(tokens, token, &IssuedToken::key);
   if (issued == tokens.end()) return "the token does not belong to this run";
   if (issued->revoked) return "the token was revoked";
@@ -154,7 +159,8 @@ std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t
   if (wanted && *wanted != issued->role) return why_other_role("token", token, issued->role);
   const bool used = std::ranges::find(keys, token, &EnrolledKey::token) != keys.end();
   if (issued->single_use && used) return "the token has been used";
-  keys.push_back({.key = key, .token = token, .role = issued->role, .enrolled = now});
+  keys.push_back(
+      {.key = key, .token = token, .role = issued->role, .enrolled = now, .machine = machine});
   return "";
 }
 

@@ -43,7 +43,8 @@ struct EnrolledKey {
   Role role = Role::kMember;
   int64_t enrolled = 0;
   bool revoked = false;
-  int member = -1;  // its number in the run; -1: it has not joined yet, or never will
+  int member = -1;           // its number in the run; -1: it has not joined yet, or never will
+  std::string machine = {};  // what its owner calls it; may be empty
   bool operator==(const EnrolledKey&) const = default;
 };
 
@@ -55,8 +56,9 @@ struct KeyRing {
   // Enrols a key with a token. Returns the reason for a refusal, as a sentence, or an empty string;
   // a key that is enrolled already is left unchanged. A revoked key cannot enrol again, and nobody
   // who wants another role than the token's or the key's; `wanted`: nothing if that is not known.
+  // `machine`: what its owner calls it.
   std::string enrol(const PublicKey& token, const PublicKey& key, int64_t now,
-                    std::optional<Role> wanted = std::nullopt);
+                    std::optional<Role> wanted = std::nullopt, const std::string& machine = "");
   // Revokes the tokens and keys that are called `id`, and the keys enrolled with these tokens.
   // Returns how many there were.
   size_t revoke(std::string_view id);
@@ -77,6 +79,11 @@ bool is_called(const PublicKey& key, std::string_view text);
 // A ring as text, and back. Reading throws an exception if the text is not a ring.
 std::string print_key_ring(const KeyRing& ring, int indent);
 KeyRing read_key_ring(std::string_view text);
+
+// What the owner of a key calls its machine; empty: nothing, or nobody knows. Any thread.
+using MachineOf = std::function<std::string(const PublicKey& key)>;
+// What users see of it: the name and the key's id, or the latter alone.
+std::string label_of(const PublicKey& key, const std::string& machine);
 
 // An empty ring if there is none yet. Throws Error for a damaged file.
 KeyRing load_key_ring(const fs::path& run_folder);

@@ -46,7 +46,9 @@ void Admission::load() {
   for (const IssuedToken& token : ring_.tokens) {
     if (token.revoked) revoked.insert(token.key);
   }
+  std::map<PublicKey, std::string> machines;
   for (const EnrolledKey& key : ring_.keys) {
+    machines[key.key] = key.machine;
     if (key.revoked) revoked.insert(key.key);
     if (!key.revoked && key.role == Role::kMember) members.insert(key.key);
     if (!key.revoked && key.role == Role::kAuditor) auditors.insert(key.key);
@@ -55,6 +57,7 @@ void Admission::load() {
   revoked_ = std::move(revoked);
   members_ = std::move(members);
   auditors_ = std::move(auditors);
+  machines_ = std::move(machines);
 }
 
 bool Admission::update() {
@@ -64,10 +67,12 @@ bool Admission::update() {
 }
 
 Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const PublicKey& key,
-                                             std::optional<Role> wanted) {
+                                             std::optional<Role> wanted,
+                                             const std::string& machine) {
   std::string why_not;
-  update_key_ring(run_folder_,
-                  [&](KeyRing& ring) { why_not = ring.enrol(token, key, unix_now(), wanted); });
+  update_key_ring(run_folder_, [&](KeyRing& ring) {
+    why_not = ring.enrol(token, key, unix_now(), wanted, machine);
+  });
   if (!why_not.empty()) return fail(FailureKind::kRefused, why_not);
   const KeyRing ring = load_key_ring(run_folder_);
   const auto users = ring.users();
@@ -102,6 +107,12 @@ void Admission::number(std::span<const membership::Member> members) {
 bool Admission::is_revoked(const PublicKey& key) const {
   const std::lock_guard lock(mutex_);
   return revoked_.contains(key);
+}
+
+std::string Admission::machine_of(const PublicKey& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = machines_.find(key);
+  return known == machines_.end() ? "" : known->second;
 }
 
 bool Admission::is_member(const PublicKey& key) const {
@@ -191,15 +202,17 @@ void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
   const auto enrolment = decode_enrolment(request.body, request.run, request.requester);
   std::optional<PublicKey> token;
   std::optional<Role> wanted;
+  std::string machine;
   if (enrolment) {
     token = enrolment->token;
     wanted = enrolment->role;
+    machine = enrolment->machine;
   }
   if (callbacks_.names_are_checked) {
     token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
   }
   if (!token) return;
-  const Result<std::string> jwt = callbacks_.enrol(*token, request.requester, wanted);
+  const Result<std::string> jwt = callbacks_.enrol(*token, request.requester, wanted, machine);
   if (!jwt) return requests_.refuse(incoming, jwt.error().message);
   requests_.grant(incoming, bytes_of(*jwt));
 }

@@ -47,7 +47,9 @@ class Admission {
   // Enrols a key with a token, and returns its user; kRefused with the reason.
   // As KeyRing::enrol.
   Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key,
-                                    std::optional<Role> wanted);
+                                    std::optional<Role> wanted, const std::string& machine);
+  // Any thread. What the owner of a key calls its machine; empty: nothing, or nobody knows.
+  std::string machine_of(const PublicKey& key) const;
   // Whether the key was enrolled and not revoked.
   bool is_enrolled(const PublicKey& key) const;
   // Revokes a key that was enrolled.
@@ -79,6 +81,7 @@ class Admission {
   std::set<PublicKey> revoked_;
   std::set<PublicKey> members_;
   std::set<PublicKey> auditors_;
+  std::map<PublicKey, std::string> machines_;
 };
 
 // Used by one thread.
@@ -87,9 +90,9 @@ class RequestHandler {
   struct Callbacks {
     // Enrols a key for a newcomer that has a token. Returns, once the server knows the key, its JWT
     // on a cluster and otherwise an empty string; a failure says why not.
-    // `wanted`: its role; nothing if it does not say.
+    // `wanted`: its role; nothing if it does not say. `machine`: what its owner calls it.
     std::function<Result<std::string>(const PublicKey& token, const PublicKey& key,
-                                      std::optional<Role> wanted)>
+                                      std::optional<Role> wanted, const std::string& machine)>
         enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text

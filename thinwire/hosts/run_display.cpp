@@ -61,8 +61,9 @@ void ActivityDisplay::show_what_lasts() {
   }
 }
 
-RunDisplay::RunDisplay(const config::Recipe& recipe)
+RunDisplay::RunDisplay(const config::Recipe& recipe, MachineOf machine_of)
     : steps_(static_cast<uint64_t>(recipe.train.steps)),
+      machine_of_(std::move(machine_of)),
       progress_(recipe.run.name, recipe.train.steps, {}) {}
 
 void RunDisplay::record(const membership::Record& record, bool earlier, double now) {
@@ -118,7 +119,8 @@ void RunDisplay::show_changes(const membership::State& state) {
     if (known && phases_[id] == member.phase) continue;
     if (!known) phases_.push_back(member.phase);
     phases_[id] = member.phase;
-    events::print_message(fmt::format("member {} ({}) is {}", id, transport::key_id(member.key),
+    events::print_message(fmt::format("member {} ({}) is {}", id,
+                                      label_of(member.key, machine_of_(member.key)),
                                       name_of(member.phase)));
   }
 }

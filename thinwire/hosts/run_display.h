@@ -12,6 +12,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/member/member.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
@@ -50,7 +51,7 @@ class ActivityDisplay {
 // Used by one thread.
 class RunDisplay {
  public:
-  explicit RunDisplay(const config::Recipe& recipe);
+  RunDisplay(const config::Recipe& recipe, MachineOf machine_of);
 
   // A record of the ledger, at `now`, in seconds of any clock; `earlier` as with serve::HostHooks.
   // The time left is estimated from rounds opened and closed since this coordinator's first
@@ -65,6 +66,7 @@ class RunDisplay {
   void show_earlier(const membership::State& state) const;
 
   const uint64_t steps_;
+  const MachineOf machine_of_;
   bool shown_ = false;                     // show() was called before
   std::vector<membership::Phase> phases_;  // as last shown
   std::map<uint64_t, uint64_t> open_;      // by round, the step after its last one

@@ -31,17 +31,24 @@ constexpr size_t kMaxMemberBytes = 200 << 10;  // of an answer, which is one mes
 constexpr size_t kNamed = 20;                  // members that are listed by id
 
 Json print(const MemberStatus& member) {
-  return {{"id", member.id},           {"key", member.key},
-          {"phase", member.phase},     {"silent_s", member.silent_s},
-          {"step_s", member.step_s},   {"rows_per_second", member.rows_per_second},
-          {"behind", member.behind},   {"offences", member.offences},
-          {"refused", member.refused}, {"audits", member.audits},
+  return {{"id", member.id},
+          {"key", member.key},
+          {"machine", member.machine},
+          {"phase", member.phase},
+          {"silent_s", member.silent_s},
+          {"step_s", member.step_s},
+          {"rows_per_second", member.rows_per_second},
+          {"behind", member.behind},
+          {"offences", member.offences},
+          {"refused", member.refused},
+          {"audits", member.audits},
           {"effect", member.effect}};
 }
 
 MemberStatus read_member(const Json& json) {
   return {json.at("id"),
           json.at("key"),
+          json.value("machine", ""),
           json.at("phase"),
           json.at("silent_s"),
           json.at("step_s"),
@@ -152,7 +159,7 @@ std::string waits_for(const config::Recipe& recipe, const serve::CoordinatorHost
 }
 
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, const std::string& obstacle) {
+                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   RunStatus status;
@@ -167,6 +174,7 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
   for (size_t id = 0; id < state.members.size(); ++id) {
     status.members.push_back(member_status(static_cast<int>(id), state.members[id], reports));
+    status.members.back().machine = machine_of(state.members[id].key);
   }
   return status;
 }
@@ -218,6 +226,7 @@ std::vector<std::string> describe(const RunStatus& status) {
       status.steps, status.digest.empty() ? "" : ", digest " + status.digest)};
   if (!status.waits_for.empty()) lines.push_back("waits for " + status.waits_for);
   report::Table table{{{"member"},
+                       {"machine", true},
                        {"key", true},
                        {"phase", true},
                        {"last seen"},
@@ -232,7 +241,7 @@ std::vector<std::string> describe(const RunStatus& status) {
     table.columns.emplace_back("effect");
   }
   for (const MemberStatus& member : status.members) {
-    table.rows.push_back({std::to_string(member.id), member.key, member.phase,
+    table.rows.push_back({std::to_string(member.id), member.machine, member.key, member.phase,
                           member.silent_s < 0 ? "never" : format_seconds(member.silent_s) + " ago",
                           member.step_s > 0 ? format_seconds(member.step_s) : "",
                           std::to_string(member.behind), std::to_string(member.offences)});

@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
 
@@ -17,6 +18,7 @@ namespace thinwire::hosts {
 struct MemberStatus {
   int id = 0;
   std::string key;             // its id (transport::key_id)
+  std::string machine = {};    // what its owner calls it; may be empty
   std::string phase;           // docs/hosts.md, "Phases of a member"
   double silent_s = -1;        // since its last message; -1: none since the coordinator started
   double step_s = 0;           // its latest time to compute its rows; 0: not known
@@ -45,7 +47,7 @@ struct RunStatus {
 
 // `obstacle`: what the store waits for (RunServers::obstacle); empty: nothing.
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, const std::string& obstacle);
+                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of);
 
 // What the run waits for, as in its status: the store, members that it needs or that are silent, or
 // those that have yet to fetch the final weights. Empty: nothing unusual.

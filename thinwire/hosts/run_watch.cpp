@@ -280,9 +280,11 @@ void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obs
   MembersNow now(state, reports);
   for (int id = 0; std::cmp_less(id, state.members.size()); ++id) {
     members.push_back(now.of(id));
+    const std::string machine = machine_of_(state.members[static_cast<size_t>(id)].key);
+    if (!machine.empty()) members.back().name = machine;
   }
   page_.show(members);
-  const RunStatus status = status_of(recipe_, host, 0, obstacle);
+  const RunStatus status = status_of(recipe_, host, 0, obstacle, machine_of_);
   page_.show_place(static_cast<int64_t>(status.step), status.round, status.waits_for);
   if (state.finished) page_.finish();
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/hosts/key_ring.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
@@ -78,8 +79,12 @@ class MembersNow {
 class RunWatch {
  public:
   // `recipe`: resolved; `sets`: the names of the validation sets. All references must outlive it.
-  RunWatch(const config::Recipe& recipe, std::set<std::string> sets, page::LiveRun& page)
-      : recipe_(recipe), page_(page), losses_(std::move(sets)) {}
+  RunWatch(const config::Recipe& recipe, std::set<std::string> sets, page::LiveRun& page,
+           MachineOf machine_of)
+      : recipe_(recipe),
+        page_(page),
+        machine_of_(std::move(machine_of)),
+        losses_(std::move(sets)) {}
 
   // Called by the thread that ticks the coordinator: CoordinatorHost's hook of the same name.
   // `now`: seconds of any clock.
@@ -106,6 +111,7 @@ class RunWatch {
 
   const config::Recipe& recipe_;
   page::LiveRun& page_;
+  const MachineOf machine_of_;
   std::map<uint64_t, Opened> open_;  // rounds
   LossBoard losses_;
   int64_t newest_step_ = 0;         // the last step of the rounds opened so far

@@ -109,7 +109,7 @@ class Service {
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
-                            std::optional<Role> wanted);
+                            std::optional<Role> wanted, const std::string& machine);
   // Whether an earlier start has written the summary; it now serves members that lack the weights.
   bool finished_before() const { return fs::exists(summary_file(folder_)); }
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
@@ -121,6 +121,7 @@ class Service {
   const std::unique_ptr<Signer> signer_;
   const std::string name_;  // of the coordinator, and of the run
   Admission admission_;
+  const MachineOf machine_of_ = [this](const PublicKey& key) { return admission_.machine_of(key); };
   const std::unique_ptr<RunServers> servers_;
   std::unique_ptr<transport::Courier> courier_;
   std::unique_ptr<SharedKeys> shared_keys_;       // with other coordinators; null: there are none
@@ -155,12 +156,14 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       admission_(folder_, options.token_days),
       servers_(std::move(servers)),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
-      display_(run_.recipe),
+      display_(run_.recipe, machine_of_),
       end_(run_.recipe),
       ledger_(folder_ / kServerFolder) {
   page::LiveRun* const page =
       options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
-  if (page != nullptr) watch_.emplace(run_.recipe, validation_sets(run_.description), *page);
+  if (page != nullptr) {
+    watch_.emplace(run_.recipe, validation_sets(run_.description), *page, machine_of_);
+  }
   connect();
   founded_now_ = publish_run(*courier_, *signer_, run_, options_.stop);
   start_host();
@@ -232,12 +235,11 @@ void Service::start_requests() {
   requests_ = std::make_unique<RequestHandler>(
       *courier_, *signer_, run_.files,
       RequestHandler::Callbacks{
-          [this](const PublicKey& token, const PublicKey& key, std::optional<Role> wanted) {
-            return enrol(token, key, wanted);
-          },
+          [this](const PublicKey& token, const PublicKey& key, std::optional<Role> wanted,
+                 const std::string& machine) { return enrol(token, key, wanted, machine); },
           [this] {
             return print_status(
-                status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle()));
+                status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle(), machine_of_));
           },
           [this] { return run_.description.recipe; },
           [this](const PublicKey& member, const events::Summary& summary) {
@@ -397,10 +399,10 @@ void Service::report_waiting() {
 }
 
 Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
-                                   std::optional<Role> wanted) {
+                                   std::optional<Role> wanted, const std::string& machine) {
   try {
     check_keys();
-    const Result<transport::NatsUser> user = admission_.enrol(token, key, wanted);
+    const Result<transport::NatsUser> user = admission_.enrol(token, key, wanted, machine);
     if (!user) return tl::unexpected(user.error());
     check_keys();
     return servers_->entrance().jwt(name_, *user);
