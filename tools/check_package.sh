@@ -152,7 +152,13 @@ try_wheel() {
   "$venv/bin/pip" install --quiet --disable-pip-version-check --no-index "$packages"/thinwire-*_x86_64.whl
   "$venv/bin/thinwire" --version | head -1
   "$venv/bin/nats-server" --version
-  say "the wheel is installed by pip"
+  env -u PYTHONPATH -u THINWIRE_BINARY PATH=/usr/bin:/bin "$venv/bin/python" - <<'PYTHON'
+import sys, thinwire
+
+assert thinwire.program() == sys.prefix + "/bin/thinwire", thinwire.program()
+assert thinwire.plan(members=2, flops="100G")["recommended"]["method"]
+PYTHON
+  say "the wheel is installed by pip, and its Python package finds its program"
 }
 
 # The Debian package for aarch64 is installed, and its program, under an emulator, is a member beside one

@@ -67,6 +67,16 @@ class Package(ToolCase):
         self.assertIn("thinwire-0.1.0.dist-info/licenses/zlib1g-dev", rights)
         self.assertIn("thinwire-0.1.0.dist-info/licenses/LICENSE", rights)
 
+    def test_wheel_has_the_python_package(self):
+        with zipfile.ZipFile(self.wheel()) as wheel:
+            names = wheel.namelist()
+            metadata = wheel.read("thinwire-0.1.0.dist-info/METADATA").decode()
+        self.assertIn("thinwire/__init__.py", names)
+        self.assertIn("thinwire/torch.py", names)
+        self.assertIn("thinwire/py.typed", names)
+        self.assertFalse([name for name in names if "__pycache__" in name])
+        self.assertIn("Requires-Python: >=3.9\n", metadata)
+
     def test_same_folder_gives_the_same_wheel(self):
         first = self.wheel().read_bytes()
         for file in (self.root / "package").rglob("*"):

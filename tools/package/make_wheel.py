@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""make_wheel.py FOLDER VERSION MACHINE OUT: packs the programs of a package's folder as a wheel.
+"""make_wheel.py FOLDER VERSION MACHINE OUT: packs the programs of a package's folder as a wheel, and the Python
+package that calls them (python/ of the clone that this script is in).
 
-It has no Python code: pip puts the programs where it puts scripts. Times are those of
-SOURCE_DATE_EPOCH and the order is fixed, so that the same folder gives the same bytes.
+That is pure Python, and pip puts the programs where it puts scripts, so one wheel serves every CPython. Times are
+those of SOURCE_DATE_EPOCH and the order is fixed, so that the same folder gives the same bytes.
 """
 
 import base64
@@ -13,13 +14,15 @@ import time
 import zipfile
 from pathlib import Path
 
+PYTHON = Path(__file__).resolve().parents[2] / "python"
+
 METADATA = """\
 Metadata-Version: 2.1
 Name: thinwire
 Version: {version}
 Summary: Trains language models on machines in different places
 License: Apache-2.0
-Requires-Python: >=3.8
+Requires-Python: >=3.9
 Description-Content-Type: text/markdown
 
 {description}"""
@@ -36,6 +39,9 @@ def contents(folder, version, tag):
     """Pairs of a name in the wheel and its bytes, the record of all others last."""
     data, info = f"thinwire-{version}.data", f"thinwire-{version}.dist-info"
     files = {}
+    for file in sorted((PYTHON / "thinwire").iterdir()):
+        if file.is_file():  # no caches
+            files[f"thinwire/{file.name}"] = file.read_bytes()
     for place, source in (
         (f"{data}/scripts", "bin"),
         (f"{data}/data/share/thinwire/recipes", "recipes"),
