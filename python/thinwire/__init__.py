@@ -9,8 +9,8 @@ from ._commands import evaluate, generate, plan, prepare
 from ._model import Model, Step, join, train
 from ._peer import Result, StepReport
 from ._program import Error, program
-from ._runs import load, read_events
+from ._runs import load, read_events, save
 from ._serve import Server, serve
 
 __all__ = ["Error", "Model", "Result", "Server", "Step", "StepReport", "evaluate", "generate", "join", "load", "plan",
-           "prepare", "program", "read_events", "serve", "train"]
+           "prepare", "program", "read_events", "save", "serve", "train"]

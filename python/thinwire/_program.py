@@ -121,9 +121,9 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 def failure(status: int, said: str) -> Error:
     """What the program's end means, from its exit status and what it printed."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith(_PREFIX)]
-    if own:
-        return Error(own[-1][len(_PREFIX):])
+    own = [number for number, line in enumerate(lines) if line.startswith(_PREFIX)]
+    if own:  # of one line or more
+        return Error("\n".join(lines[own[-1]:])[len(_PREFIX):])
     ended = f"was ended by signal {-status}" if status < 0 else f"ended with exit status {status}"
     return Error(f"the program thinwire {ended}" + (f": {lines[-1]}" if lines else ""))
 

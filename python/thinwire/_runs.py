@@ -6,7 +6,7 @@ import json
 import os
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Union
 
 from ._program import Error
 
@@ -72,6 +72,35 @@ def load(run: _Path) -> dict[str, "NDArray[np.float32]"]:
             raise Error(f"{folder} must be the folder of a run with a checkpoint, or a checkpoint; there is none")
         folder = newest
     return _read_safetensors(folder / "weights.safetensors")
+
+
+def save(file: _Path, tensors: Mapping[str, "NDArray[np.float32]"]) -> None:
+    """Write arrays of float32 as a safetensors file, such as ``train.init`` of a recipe names for an external model.
+
+    Parameters
+    ----------
+    file : path
+        The file to write; one of that name is replaced once the new one is whole.
+    tensors : mapping
+        Arrays by name.
+    """
+    import numpy as np
+
+    header, begin = {}, 0
+    for name, array in tensors.items():
+        end = begin + 4 * int(np.prod(array.shape))
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [begin, end]}
+        begin = end
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    partial = Path(f"{os.fspath(file)}.partial")
+    with open(partial, "wb") as target:
+        target.write(struct.pack("<Q", len(text)) + text)
+        for array in tensors.values():
+            target.write(np.ascontiguousarray(array, "<f4").tobytes())
+        target.flush()
+        os.fsync(target.fileno())
+    os.replace(partial, file)
 
 
 def _read_safetensors(file: Path) -> dict[str, "NDArray[np.float32]"]:

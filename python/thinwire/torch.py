@@ -26,7 +26,7 @@ import torch
 from ._model import join_words, rows_of
 from ._peer import Initial, Listeners, Memory, Peer, Result, Rows, StepReport, Worker, print_message
 from ._program import Error, Fields, Recipe, field_words, option_words, recipe_file, recipe_text
-from ._runs import checkpoint_step, load, newest_checkpoint
+from ._runs import checkpoint_step, load, newest_checkpoint, save
 
 __all__ = ["Run", "Step", "join", "local", "recipe", "tensors"]
 
@@ -88,7 +88,7 @@ def tensors(model: torch.nn.Module, roles: Optional[Mapping[str, str]] = None) -
 
 
 def recipe(model: torch.nn.Module, fields: Fields = None, *, path: Optional[_Path] = None,
-           roles: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
+           weights: Optional[_Path] = None, roles: Optional[Mapping[str, str]] = None) -> dict[str, Any]:
     """Return the recipe of runs that train a module, and write it to a file if `path` is given.
 
     Parameters
@@ -99,11 +99,18 @@ def recipe(model: torch.nn.Module, fields: Fields = None, *, path: Optional[_Pat
         Everything else: ``{"train.steps": 400, "train.batch": 64, "sync.method": "distro"}``.
     path : path, optional
         A ``.toml`` file for ``thinwire serve``, or for others to read.
+    weights : path, optional
+        A ``.safetensors`` file to write the module's present weights to, with which a run begins
+        that is served with this recipe. Without it, they are drawn from ``run.seed``.
     roles : mapping, optional
         As for `tensors`.
     """
     complete = {"model.architecture": "external", "external.tensors": tensors(model, roles), "train.sequence": 1,
                 **(fields or {})}
+    if weights is not None:
+        save(weights, {name: parameter.detach().float().cpu().reshape(_sides(parameter)).numpy()
+                       for name, parameter in _trained(model)})
+        complete["train.init"] = os.path.abspath(weights)
     if path is not None:
         with open(path, "w", encoding="utf-8") as file:
             file.write(recipe_text(complete))

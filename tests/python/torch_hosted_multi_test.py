@@ -114,6 +114,28 @@ class TorchHosted(PythonCase):
             self.assertLess(time.monotonic(), deadline, log.read_text())
             time.sleep(0.02)
 
+    def test_a_run_begins_with_the_weights_of_who_serves_it(self):
+        fields = {"sync.method": "distro", "train.workers": 1, "train.threads": 1}
+        model = small_model()
+        with thinwire.torch.local(model, thinwire.torch.recipe(model, self.recipe("local")), fields,
+                                  quiet=True) as local:
+            for step in local:
+                loss = loss_of(model, step)
+                loss.backward()
+                local.step(loss)
+        recipe = thinwire.torch.recipe(small_model(), {**self.recipe("serve"), **fields},
+                                       weights=self.folder / "initial.safetensors")
+        with thinwire.serve(recipe) as server:
+            run, _ = self.train(server, "a")
+            server.wait()
+        self.assertEqual(run.result.digest, local.result.digest)
+
+        lacking = thinwire.torch.recipe(small_model(), {**self.recipe("other"), "train.init": recipe["train.init"]})
+        lacking["external.tensors"] = lacking["external.tensors"][1:]
+        with self.assertRaisesRegex(thinwire.Error, r"(?s)\[train\] init: .*initial.safetensors.*scale"):
+            with thinwire.serve(lacking):
+                self.fail("it is served")
+
     def test_a_module_that_the_run_is_not_for_is_refused(self):
         with self.serve("distro") as server:
             model = small_model()

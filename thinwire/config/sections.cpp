@@ -180,7 +180,8 @@ void TrainSection::describe(Fields& fields) {
                 "leave it out.");
   fields.text("init", init,
               "Checkpoint or Hugging Face folder whose model the run starts from: its weights, and "
-              "what [model] leaves out; empty means random weights.");
+              "what [model] leaves out; with an external model a .safetensors file of its tensors; "
+              "empty means random weights.");
 }
 
 void PreferenceSection::describe(Fields& fields) {

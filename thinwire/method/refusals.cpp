@@ -185,11 +185,6 @@ const Pair kPairs[] = {
      "[model] architecture = {one} needs [train] sequence = 1, got {other}: a row is whatever the "
      "program takes it for, and counts once"},
     {kExternalModel,
-     {"train.init", [](const Recipe& recipe) { return !recipe.train.init.empty(); }},
-     "[model] architecture = {one} begins with the weights that the program gives, got [train] "
-     "init "
-     "= {other}; leave it out"},
-    {kExternalModel,
      {"data.records", [](const Recipe& recipe) { return recipe.data.records != "text"; }},
      "[model] architecture = {one} has rows that only the program knows, got [data] records = "
      "{other}; leave it out"},

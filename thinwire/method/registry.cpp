@@ -108,7 +108,7 @@ void check_encoder(const config::Recipe& recipe) {
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
   return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
-    if (recipe.train.init.empty()) check_choices(recipe);
+    if (recipe.train.init.empty() || is_external(recipe)) check_choices(recipe);
   });
 }
 

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/values.h"
@@ -82,7 +83,7 @@ config::Recipe describe_initial_model(const std::string& init) {
 }  // namespace
 
 void take_initial_model(config::Recipe& recipe) {
-  if (recipe.train.init.empty()) return;
+  if (recipe.train.init.empty() || method::is_external(recipe)) return;
   const auto contradictions = complete(recipe, describe_initial_model(recipe.train.init));
   if (!contradictions.empty()) {
     throw UsageError(
@@ -94,7 +95,7 @@ void take_initial_model(config::Recipe& recipe) {
 }
 
 void take_resumed_model(config::Recipe& recipe, const fs::path& checkpoint) {
-  if (recipe.train.init.empty()) return;
+  if (recipe.train.init.empty() || method::is_external(recipe)) return;
   complete(recipe, convert::describe_model(checkpoint));
   method::check_choices(recipe);
 }
@@ -106,6 +107,7 @@ namespace {
 convert::HfOrigin origin_of_run(const config::Recipe& recipe, const fs::path& checkpoint) {
   if (!checkpoint.empty()) return convert::origin_of(checkpoint);
   convert::HfOrigin origin;
+  if (method::is_external(recipe)) return origin;
   if (!recipe.train.init.empty()) origin = convert::origin_of(recipe.train.init);
   const fs::path file = fs::path(recipe.data.dir) / data::kChatTemplateFile;
   const bool chats = recipe.data.records == "chats" || recipe.data.records == "preferences";

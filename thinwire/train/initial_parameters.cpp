@@ -8,11 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
+#include "thinwire/checkpoint/weights.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/data/utf8.h"
@@ -21,6 +23,7 @@
 #include "thinwire/method/architectures/architectures.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/model/model.h"
+#include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::train {
 namespace {
@@ -127,6 +130,18 @@ void draw_all(const config::Recipe& recipe, tensor::Arena& params) {
                          derive_seed(static_cast<uint64_t>(recipe.run.seed), "init"), threads);
 }
 
+// Weights of a program's own model: a file with the names and shapes of the recipe's tensors.
+void read_external(const std::string& file, tensor::Arena& params) {
+  try {
+    const tensor::SafetensorsReader reader{file};
+    const checkpoint::TensorFiles tensors = checkpoint::tensors_of(reader);
+    checkpoint::check_weights(file, tensors, params.layout().specs());
+    checkpoint::read_weights(tensors, params);
+  } catch (const Error& error) {
+    throw UsageError(fmt::format("[train] init: {}", error.what()));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
@@ -141,6 +156,7 @@ std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params, const events::MessageSink& message) {
   if (recipe.train.init.empty()) return draw_all(recipe, params);
+  if (method::is_external(recipe)) return read_external(recipe.train.init, params);
   load_initial(recipe, vocabulary, message, &params);
 }
 

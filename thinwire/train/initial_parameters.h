@@ -20,8 +20,9 @@ namespace thinwire::train {
 std::shared_ptr<Offload> make_offload(const config::Recipe& recipe);
 
 // Fills `params`, laid out as recipe.model says, from train.init, whose model the recipe has
-// adopted (train/initial_model.h), or at random from run.seed. Throws UsageError if that model's
-// tokens differ from those of `vocabulary` (null: not compared); a message says if the folder has
+// adopted (train/initial_model.h) unless it is external, or at random from run.seed. Throws
+// UsageError if a file for an external model lacks tensors or has others, and if a model's tokens
+// differ from those of `vocabulary` (null: not compared); a message says if the folder has
 // no vocabulary to compare.
 void set_initial_parameters(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                             tensor::Arena& params, const events::MessageSink& message);
