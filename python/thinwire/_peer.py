@@ -244,6 +244,11 @@ class Peer:
         self._said.close()
 
     @property
+    def failure(self) -> Optional[Error]:
+        """Why the run failed, if it has said so."""
+        return self._failure
+
+    @property
     def result(self) -> Optional[Result]:
         """How the run ended, once it has; None if it failed."""
         return self._result

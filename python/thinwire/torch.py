@@ -208,7 +208,9 @@ class Run:
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        self._leave()
+        failure = self._leave()
+        if kind is None and failure is not None:
+            raise failure
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -269,11 +271,14 @@ class Run:
         if self._on_step is not None:
             self._on_step(report)
 
-    def _leave(self) -> None:
+    def _leave(self) -> Optional[Error]:
+        """End the run, if it has not ended, and return what failed at that."""
         if self._peer is None:
-            return
-        self._peer.leave()
+            return None
+        peer = self._peer
+        peer.leave()
         self._end()
+        return peer.failure
 
     def _end(self) -> None:
         """Give the module back its own memory, with the weights of the run."""

@@ -33,6 +33,11 @@ struct TrainArguments {
   bool json = false;
 };
 
+void tell_finished(const events::MessageSink& message, const std::string& folder) {
+  message(fmt::format(
+      "{} is finished already (a higher train.steps continues it, --restart starts over)", folder));
+}
+
 // For the program at the other end of a socket, which computes the model and hears the result.
 void train_for_peer(const config::Recipe& recipe, const TrainArguments& arguments) {
   train::ModelSocket socket(arguments.model_socket, interrupts().any,
@@ -52,6 +57,9 @@ void train_for_peer(const config::Recipe& recipe, const TrainArguments& argument
     options.display = socket.display();
     options.own_model = &socket.model();
     launch::TrainResult result = launch::train(recipe, options);
+    if (result.outcome == launch::Outcome::kAlreadyFinished) {
+      tell_finished(options.display.message, recipe.run.dir);
+    }
     return events::RunEnd{result.step, result.outcome != launch::Outcome::kStopped, recipe.run.dir,
                           std::move(result.summary)};
   });
@@ -78,9 +86,7 @@ void run_train(const TrainArguments& arguments) {
                 recipe.train.launcher == "mpi");
   }
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
-    events::print_message(fmt::format(
-        "{} is finished already (a higher train.steps continues it, --restart starts over)",
-        recipe.run.dir));
+    tell_finished(events::print_message, recipe.run.dir);
   }
   if (arguments.json) {
     write_output(events::print_run_end({result.step, true, recipe.run.dir, result.summary}) + "\n");

@@ -100,6 +100,7 @@ void ModelSocket::listen() {
       if (interrupted_) stop_ = true;
       if (!socket_.wait(kLookMs)) continue;
       const std::optional<std::string> line = socket_.receive();
+      if (closing_) return;
       if (!line) return end_answers("");
       take(*line);
     }
