@@ -1,7 +1,9 @@
 """A model that is a function over NumPy arrays: every method trains it, it gives the same bits again, resumes,
 and is a member of a served run; whatever goes wrong is an error of Python's, and the run can go on."""
 
+import os
 import shutil
+import signal
 import unittest
 
 from python_case import METHODS, PythonCase
@@ -102,6 +104,23 @@ class NumpyModel(PythonCase):
                                model=lambda weights, gradients, step: steps.append(step.number) or linear(
                                    weights, gradients, step))
         self.assertEqual(steps[0], 10)
+        self.assertEqual(again.digest, whole.digest)
+
+    def test_an_interrupt_ends_the_run_after_a_step_of_all_workers(self):
+        whole = self.train("whole")
+
+        def interrupting(weights, gradients, step):
+            if (step.number, step.worker) == (8, 1):
+                os.kill(os.getpid(), signal.SIGINT)
+            return linear(weights, gradients, step)
+
+        with self.assertRaises(KeyboardInterrupt):
+            self.train("parts", interrupting)
+        steps = []
+        again = thinwire.train(self.fields("parts"), quiet=True,
+                               model=lambda weights, gradients, step: steps.append(step.number) or linear(
+                                   weights, gradients, step))
+        self.assertGreater(steps[0], 8)
         self.assertEqual(again.digest, whole.digest)
 
     def test_what_is_not_finite_is_an_error(self):
