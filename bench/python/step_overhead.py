@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What run.step() of the Python package costs beside torch.optim.AdamW.step(), for a network of a given size.
 
-    THINWIRE_BINARY=build/release/bin/thinwire PYTHONPATH=python bench/python/step_overhead.py [--widths 1024 2048]
+    export THINWIRE_BINARY=build/release/bin/thinwire PYTHONPATH=python
+    .venv/bin/python bench/python/step_overhead.py [--widths 1024 2048]
 
 Variants take turns, a few steps each, for several rounds, so that what else the machine does falls on all alike. A table
 says for each the median, least and largest time of the optimizer's part of a step, and of the whole step. The runs that
