@@ -22,7 +22,7 @@ struct Weights {
   const T* frozen = nullptr;
   const tensor::PackedTensors* packed = nullptr;
 
-  // The values of a tensor that is not in NF4.
+  // The values of a tensor in another format than NF4.
   const T* at(int64_t offset) const {
     if (is_trained(offset)) return trained + offset;
     if constexpr (std::is_same_v<T, Bf16>) {
@@ -30,7 +30,8 @@ struct Weights {
     }
     return frozen + (offset - tensor::kFrozenOffset);
   }
-  // Those that are; empty for other tensors (PackedTensors::matrices_at).
+  // The matrices in NF4 of which the first begins at `offset`, with so many rows together; empty
+  // for a tensor that is not in NF4 (PackedTensors::matrices_at).
   std::span<const tensor::Nf4Matrix> packed_at(int64_t offset, int64_t rows) const {
     if (packed == nullptr || is_trained(offset)) return {};
     return packed->matrices_at(offset - tensor::kFrozenOffset, rows);
