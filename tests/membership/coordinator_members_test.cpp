@@ -133,6 +133,19 @@ TEST_F(Members, ACoordinatorThatStartsAgainLeadsAtOnce) {
   EXPECT_FALSE(coordinator_->leads()) << "another one was there before it";
 }
 
+// A member that was away offers it again before it has read that it counted.
+TEST_F(Members, AnOfferThatHasCountedIsNotRefusedLater) {
+  begin(3);
+  for (uint64_t round = 0; round < 4; ++round) {
+    for (const int member : {0, 1, 2}) offer(member, round);
+  }
+  ASSERT_EQ(state().next_round, 5u);
+  deliver({Offer{1, 1, state().epoch, 0, hash_of(101), 10, 0}});
+  EXPECT_TRUE(refusals_.empty()) << refusals_.front();
+  deliver({Offer{1, 1, state().epoch, 0, hash_of(999), 10, 0}});
+  EXPECT_EQ(refusals_.size(), 1u) << "of another payload";
+}
+
 TEST_F(Members, OffersThatDoNotFitAreRefused) {
   begin(3);
   const auto refused = [this](const Offer& offer) {

@@ -12,6 +12,9 @@
 namespace thinwire::membership {
 namespace {
 
+// Whoever was away for fewer rounds offers again what has counted, and need not hear of it.
+constexpr size_t kClosingsKept = 8;
+
 bool is_empty(const Record& record) {
   return record.changes.empty() && !record.closing && record.openings.empty();
 }
@@ -389,7 +392,7 @@ void Coordinator::reset() {
   observed_ = {};
   observed_.heard_at = now_;
   agenda_.reopen();
-  last_closing_.reset();
+  closings_.clear();
   snapshot_asked_.reset();
   pending_.reset();
   leads_ = false;
@@ -459,7 +462,8 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     }
   }
   if (record.closing) {
-    last_closing_ = record.closing;
+    closings_.push_back(*record.closing);
+    if (closings_.size() > kClosingsKept) closings_.pop_front();
     if (closed_at_ > 0) observed_.round_s = now_ - closed_at_;
     closed_at_ = now_;
   }

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <span>
@@ -184,7 +185,7 @@ class Coordinator {
   // Members that did not supply what they claimed to have. Their further claims do not count until
   // the store is reconnected, because it loses nothing before that.
   std::set<int> distrusted_;
-  std::optional<Closing> last_closing_;  // that was read since it started
+  std::deque<Closing> closings_;  // the last ones that were read since it started
   std::optional<double> connected_;
   bool heard_enough_ = false;     // since then; until the next record
   bool store_was_away_ = false;   // after this coordinator had reached it

@@ -181,11 +181,13 @@ bool Coordinator::is_early(const Offer& offer) const {
 
 // A member repeats its offer until it has read that its round is closed.
 bool Coordinator::was_counted(const Offer& offer) const {
-  if (!last_closing_ || last_closing_->round != offer.round) return false;
-  return std::ranges::any_of(last_closing_->commits, [&](const Commit& commit) {
+  const auto counts = [&](const Commit& commit) {
     const Contribution* const counted = contribution_of(commit, offer.member, offer.round);
     return commit.operation.fragment == offer.fragment && counted != nullptr &&
            counted->payload == offer.payload;
+  };
+  return std::ranges::any_of(closings_, [&](const Closing& closing) {
+    return closing.round >= offer.round && std::ranges::any_of(closing.commits, counts);
   });
 }
 
