@@ -13,11 +13,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <functional>
-#include <memory>
-#include <vector>
+#include <exception>
+#include <string>
 
-#include "tests/membership/simulation.h"
+#include "tests/membership/simulated_run.h"
 
 namespace thinwire::membership {
 namespace {
@@ -49,7 +48,7 @@ constexpr Scene kScenes[] = {
     {"4 at 1/2, each fails every hour", 4, 2, 1}};
 
 // Rounds of one step of an even share of rows for each member.
-class Plan final : public RunPlan {
+class Plan final : public StepPlan {
  public:
   uint64_t workers() const override { return kMembers; }
   uint64_t batch() const override { return kMembers * kRows; }
@@ -62,46 +61,25 @@ class Plan final : public RunPlan {
     opening.operations = {{0, 1000}};
     return opening;
   }
+  uint64_t round_of(uint64_t step) const override { return step; }
+  bool ends_after(uint64_t) const override { return true; }
+  uint64_t settled_rounds(uint64_t completed) const override { return completed; }
 };
 
 class Run {
  public:
   Run(const Scene& scene, const Variant& variant, uint64_t seed)
-      : scene_(scene), rng_(seed, 3), network_(seed), stage_{network_, options_, 0, {},
-                                                             {},       {},       {}} {
-    options_.timeout_s = kTimeoutSeconds;
-    options_.quorum = variant.quorum;
-    options_.late_counts = variant.late_counts;
-    const Sha256 weights = sha256(as_bytes("weights"));
-    stage_.snapshots[weights] = Replica{{}, weights, {}, false};
-    network_.put(weights);
-    network_.sync();
-    stage_.on_applied = [](int, const Replica&) {};
-    stage_.on_discarded = [](int) {};
-    stage_.send = [this](Host& from, const Input& input) {
-      network_.to_store(from, [this, input] {
-        network_.to_host(*coordinator_, [this, input] { coordinator_->receive(input); });
-      });
-    };
-    const auto ask = [this](const Action& action) { answer(action); };
-    coordinator_ = std::make_unique<CoordinatorHost>(network_, plan_, options_, 0, false, ask);
-    network_.add(coordinator_.get());
-    const double row_seconds = kRoundSeconds / kRows;
-    for (int i = 0; i < kMembers; ++i) {
-      const double slowness = i < scene.slow ? scene.slowness : 1;
-      capacity_ += 1 / (row_seconds * slowness);
-      members_.push_back(std::make_unique<FakeMember>(stage_, i, row_seconds * slowness));
-      network_.add(members_.back().get());
-    }
-  }
+      : scene_(scene), rng_(seed, 3), network_(seed), run_(network_, plan_, settings(variant)) {}
 
+  // Throws what must never happen.
   void run(double seconds) {
-    coordinator_->start();
-    for (auto& one : members_) {
-      one->start(true);
-      if (scene_.hours_up > 0) plan_death(*one);
+    run_.coordinator(0).start();
+    for (size_t i = 0; i < run_.members(); ++i) {
+      run_.member(i).start(true);
+      if (scene_.hours_up > 0) plan_death(run_.member(i));
     }
-    network_.run(seconds, [] { return false; });
+    network_.run(seconds, [this] { return !run_.violation().empty(); });
+    if (!run_.violation().empty()) throw Error(run_.violation());
     seconds_ = seconds;
   }
 
@@ -127,29 +105,25 @@ class Run {
   }
 
  private:
-  void answer(const Action& action) {
-    const auto* records = std::get_if<AskRecords>(&action);
-    const auto* snapshot = std::get_if<AskSnapshot>(&action);
-    if (records == nullptr && snapshot == nullptr) return;
-    const int id = records != nullptr ? records->member : snapshot->member;
-    for (auto& one : members_) {
-      if (one->id() != id) continue;
-      network_.to_host(*one, [member = one.get(), action] {
-        if (const auto* lost = std::get_if<AskRecords>(&action)) {
-          member->on_ask_records(lost->first);
-        } else {
-          member->on_ask_snapshot();
-        }
-      });
+  RunSettings settings(const Variant& variant) {
+    RunSettings settings;
+    settings.options.timeout_s = kTimeoutSeconds;
+    settings.options.quorum = variant.quorum;
+    settings.options.late_counts = variant.late_counts;
+    for (int i = 0; i < kMembers; ++i) {
+      const double seconds = kRoundSeconds / kRows * (i < scene_.slow ? scene_.slowness : 1);
+      capacity_ += 1 / seconds;
+      settings.seconds_per_row.push_back(seconds);
     }
+    return settings;
   }
 
   // Its process dies at some time, its connection ends, and it comes back with its disk.
-  void plan_death(FakeMember& member) {
+  void plan_death(SimulatedMember& member) {
     const double up = -std::log(1 - rng_.uniform()) * scene_.hours_up * 3600;
     network_.after(up, [this, one = &member] {
       one->stop();
-      coordinator_->receive(Departed{one->key()});
+      run_.tell_departed(*one);
       network_.after(kRepairSeconds, [this, one] {
         one->start(true);
         plan_death(*one);
@@ -158,15 +132,12 @@ class Run {
   }
 
   const Scene& scene_;
-  Rng rng_;
-  Network network_;
-  Options options_;
-  Plan plan_;
-  Stage stage_;
-  std::unique_ptr<CoordinatorHost> coordinator_;
-  std::vector<std::unique_ptr<FakeMember>> members_;
   double capacity_ = 0;  // rows a second of all members
   double seconds_ = 0;
+  Rng rng_;
+  Network network_;
+  const Plan plan_;
+  SimulatedRun run_;
 };
 
 void compare(double hours, uint64_t seed) {
@@ -192,5 +163,10 @@ int main(int count, char** arguments) {
     fmt::print(stderr, "goodput: HOURS must be above 0, got {}\n", arguments[1]);
     return 2;
   }
-  thinwire::membership::compare(hours, seed);
+  try {
+    thinwire::membership::compare(hours, seed);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "goodput: {}\n", error.what());
+    return 1;
+  }
 }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -24,6 +25,7 @@ namespace {
 
 constexpr double kEndSeconds = 2000;  // of virtual time
 constexpr const char* kAnswer = "----";
+constexpr const char* kWithoutFolder = "without its folder";
 
 std::string in_words(const Change& change) {
   return std::visit(
@@ -112,7 +114,7 @@ class Play {
   void found(std::istringstream& words) {
     std::map<std::string, double> values{{"members", 3}, {"coordinators", 1}, {"rounds", 5},
                                          {"overlap", 0}, {"fragments", 1},    {"quorum", 1},
-                                         {"late", 0},    {"snapshots", 100},  {"speed", 0}};
+                                         {"late", 0},    {"snapshots", 100}};
     for (std::string word; words >> word;) {
       const size_t equals = word.find('=');
       const auto value = values.find(word.substr(0, equals));
@@ -124,15 +126,15 @@ class Play {
     settings.options.quorum = values["quorum"];
     settings.options.late_counts = values["late"] != 0;
     settings.options.snapshot_every = static_cast<uint64_t>(values["snapshots"]);
-    settings.overlap = static_cast<uint64_t>(values["overlap"]);
-    settings.fragments = static_cast<uint32_t>(values["fragments"]);
-    settings.rounds = static_cast<uint64_t>(values["rounds"]);
     settings.coordinators = static_cast<uint64_t>(values["coordinators"]);
     settings.seconds_per_row.assign(static_cast<size_t>(values["members"]), 0.3);
-    run_.emplace(network_, settings);
+    plan_.emplace(static_cast<uint64_t>(values["overlap"]),
+                  static_cast<uint32_t>(values["fragments"]),
+                  static_cast<uint64_t>(values["rounds"]));
+    run_.emplace(network_, *plan_, settings);
     run_->on_record = [this](const Record& record) {
       say(in_words(record, [this](uint64_t round) { return opened_ && round <= *opened_; }));
-      if (!record.openings.empty()) opened_ = record.openings.back().round;
+      for (const Opening& one : record.openings) opened_ = std::max(opened_.value_or(0), one.round);
     };
     run_->on_told = [this](int member, const std::string& text) {
       say(fmt::format("member {}: {}", member, text));
@@ -157,11 +159,14 @@ class Play {
     words.clear();
     std::string rest;
     std::getline(words >> std::ws, rest);
+    const bool known = (kind == "coordinator" && rest.empty()) ||
+                       (kind == "member" && (rest.empty() || rest == kWithoutFolder));
+    if (!known || numbers.empty()) throw Error("nobody is called " + kind + " " + rest);
     for (const size_t number : numbers) {
       if (kind == "coordinator") {
         act_on(run_->coordinator(number), verb);
       } else {
-        act_on(run_->member(number), verb, rest == "without its folder");
+        act_on(run_->member(number), verb, rest == kWithoutFolder);
       }
     }
   }
@@ -199,6 +204,7 @@ class Play {
   void say(const std::string& text) { said_ += text + "\n"; }
 
   Network network_;
+  std::optional<FakePlan> plan_;
   std::optional<SimulatedRun> run_;
   std::optional<uint64_t> opened_;
   std::string said_;

@@ -112,6 +112,12 @@ void SimulatedMember::tick_after(double seconds) {
   });
 }
 
+int64_t SimulatedMember::steps_of(uint64_t rounds) const {
+  if (rounds == 0) return 0;
+  const Opening last = stage_.plan->round(rounds - 1);
+  return static_cast<int64_t>(last.first_step + last.steps.size());
+}
+
 void SimulatedMember::settle() {
   for (const member::MemberAction& action : machine_->take_actions()) carry_out(action);
   if (machine_->acts_now() && !leaving_) tick_after(0);
@@ -287,7 +293,7 @@ void SimulatedMember::find_start() {
 
 void SimulatedMember::begin(const member::StartState& start, const Replica& replica) {
   starting_.reset();
-  if (!machine_->begin(start, replica.steps())) return;
+  if (!machine_->begin(start, steps_of(replica.rounds))) return;
   stage_.on_told(number_,
                  fmt::format("begins with {} after {} rounds",
                              start.checkpoint ? "its checkpoint" : "a snapshot", replica.rounds));
@@ -295,7 +301,8 @@ void SimulatedMember::begin(const member::StartState& start, const Replica& repl
   replica_ = replica;
   const auto again = std::exchange(in_flight_, {});
   for (const auto& [name, payload] : again) {
-    if (machine_->offer(name.first, name.second, payload, 0)) in_flight_[name] = payload;
+    if (machine_->offer(name.first, name.second, transport::blob_id(*payload), payload, 0))
+      in_flight_[name] = payload;
     offered_.insert(name.first);
   }
 }
@@ -343,7 +350,8 @@ void SimulatedMember::offer(uint64_t round, const Opening& opening, double secon
     Bytes payload(kPayloadBytes);
     std::ranges::copy(hash.bytes, payload.begin());
     auto blob = std::make_shared<const Bytes>(std::move(payload));
-    if (machine_->offer(round, operation.fragment, blob, seconds)) {
+    const transport::BlobId id = transport::blob_id(*blob);
+    if (machine_->offer(round, operation.fragment, id, blob, seconds)) {
       in_flight_[{round, operation.fragment}] = std::move(blob);
     }
   }
@@ -356,8 +364,9 @@ void SimulatedMember::offer_nothing(uint64_t round) {
   const auto self = id();
   if (opening == nullptr || !self || weight_of(*opening, *self) == 0) return;
   offered_.insert(round);
+  const auto nothing = std::make_shared<const Bytes>();
   for (const PlannedOperation& operation : opening->operations) {
-    (void)machine_->offer(round, operation.fragment, std::make_shared<const Bytes>(), 0);
+    (void)machine_->offer(round, operation.fragment, transport::blob_id({}), nothing, 0);
   }
 }
 
@@ -411,14 +420,14 @@ void SimulatedMember::complete_round() {
   ++replica_->rounds;
   uint64_t digest = 0;
   std::memcpy(&digest, replica_->weights.bytes.data(), sizeof(digest));
-  machine_->completed(replica_->steps());
-  machine_->digest(replica_->steps(), digest);
-  if (machine_->wants_snapshot(replica_->steps())) make_snapshot();
+  machine_->completed(steps_of(replica_->rounds));
+  machine_->digest(steps_of(replica_->rounds), digest);
+  if (machine_->wants_snapshot(steps_of(replica_->rounds))) make_snapshot();
   if (stage_.network.one_in(3)) save();
 }
 
 void SimulatedMember::save() {
-  const auto place = machine_->place(replica_->steps());
+  const auto place = machine_->place(steps_of(replica_->rounds));
   if (!place) return;
   checkpoint_ = Checkpoint{*replica_, *place, machine_->last_records(), in_flight_};
 }
@@ -427,7 +436,8 @@ void SimulatedMember::make_snapshot() {
   const Sha256 content = (Fold() << replica_->weights << replica_->rounds).hash();
   stage_.snapshots[content] = *replica_;
   blobs_.insert(content);
-  const auto ready = machine_->snapshot_ready(replica_->steps(), {content, kSnapshotBytes});
+  const auto ready =
+      machine_->snapshot_ready(steps_of(replica_->rounds), {content, kSnapshotBytes});
   if (!ready) return;
   stage_.network.to_store(*this, [this, content, ready, process = process_] {
     if (!stage_.network.put(content)) return;

@@ -15,16 +15,12 @@
 
 namespace thinwire::membership {
 
-// A round takes two steps.
-inline constexpr uint64_t kStepsPerRound = 2;
-
 struct Replica {
   uint64_t rounds = 0;     // completed
   uint64_t applied = 0;    // rounds whose commits are in its weights
   Position position = {};  // the record that closed the last of them
   Sha256 weights = {};
   bool flipped = false;  // a fault has changed its weights
-  int64_t steps() const { return static_cast<int64_t>(kStepsPerRound * rounds); }
 };
 
 // What all members of a simulation share: their network, and the eyes of whoever checks them.
@@ -72,6 +68,8 @@ class SimulatedMember final : public Host {
     std::map<member::OfferName, std::shared_ptr<const Bytes>> in_flight;
   };
 
+  // The training steps of so many rounds.
+  int64_t steps_of(uint64_t rounds) const;
   void settle();
   void carry_out(const member::MemberAction& action);
   void store(const member::StoreOffer& offer);

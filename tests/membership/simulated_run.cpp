@@ -13,10 +13,8 @@ constexpr double kDepartureSeconds = 0.3;  // until it is known that a connectio
 
 }  // namespace
 
-SimulatedRun::SimulatedRun(Network& network, const RunSettings& settings)
-    : network_(network),
-      plan_(settings.overlap, settings.fragments, settings.rounds),
-      stage_{.network = network} {
+SimulatedRun::SimulatedRun(Network& network, const StepPlan& plan, const RunSettings& settings)
+    : network_(network), plan_(plan), stage_{.network = network} {
   stage_.plan = &plan_;
   stage_.founding = simulated_founding();
   stage_.timeout_s = settings.options.timeout_s;

@@ -36,6 +36,8 @@ class FakePlan final : public StepPlan {
   uint64_t settled_rounds(uint64_t completed) const override;
 
  private:
+  static constexpr uint64_t kStepsPerRound = 2;
+
   uint64_t overlap_;
   uint32_t fragments_;
   uint64_t rounds_;
@@ -70,18 +72,15 @@ class CoordinatorHost final : public Host {
 };
 
 struct RunSettings {
-  Options options;
-  uint64_t overlap = 0;
-  uint32_t fragments = 1;
-  uint64_t rounds = 10;
+  Options options = {};
   uint64_t coordinators = 1;            // all but the first stand by
   std::vector<double> seconds_per_row;  // of each member
 };
 
 class SimulatedRun {
  public:
-  // `network` must outlive it.
-  SimulatedRun(Network& network, const RunSettings& settings);
+  // `network` and `plan` must outlive it.
+  SimulatedRun(Network& network, const StepPlan& plan, const RunSettings& settings);
 
   SimulatedMember& member(size_t number) { return *members_[number]; }
   CoordinatorHost& coordinator(size_t number) { return *coordinators_[number]; }
@@ -116,7 +115,7 @@ class SimulatedRun {
   void violate(const std::string& what);
 
   Network& network_;
-  const FakePlan plan_;
+  const StepPlan& plan_;
   Stage stage_;
   uint64_t statements_ = 0;
   std::vector<std::unique_ptr<CoordinatorHost>> coordinators_;

@@ -15,7 +15,14 @@ Simulation::Simulation(uint64_t seed)
     : rng_(seed, 2),
       network_(seed),
       power_cuts_(rng_.below(2) == 0),
-      run_(network_, draw_settings()) {}
+      plan_(draw_plan()),
+      run_(network_, plan_, draw_settings()) {}
+
+FakePlan Simulation::draw_plan() {
+  const uint64_t overlap = rng_.below(2);
+  const auto fragments = 1 + static_cast<uint32_t>(rng_.below(2));
+  return {overlap, fragments, 20 + rng_.below(40)};
+}
 
 RunSettings Simulation::draw_settings() {
   RunSettings settings;
@@ -25,9 +32,6 @@ RunSettings Simulation::draw_settings() {
   settings.options.shares =
       rng_.below(2) == 0 ? config::RowShares::kEqual : config::RowShares::kSpeed;
   settings.options.snapshot_every = 1 + rng_.below(6);
-  settings.overlap = rng_.below(2);
-  settings.fragments = 1 + static_cast<uint32_t>(rng_.below(2));
-  settings.rounds = 20 + rng_.below(40);
   settings.coordinators = 1 + rng_.below(2);
   settings.seconds_per_row.resize(kMinMembers + rng_.below(4));
   for (double& seconds : settings.seconds_per_row) seconds = 0.1 + 0.4 * rng_.uniform();

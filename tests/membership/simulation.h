@@ -23,6 +23,7 @@ class Simulation {
   Outcome run();
 
  private:
+  FakePlan draw_plan();
   RunSettings draw_settings();
   void plan_faults(double until);
   void fault();
@@ -34,6 +35,7 @@ class Simulation {
   Rng rng_;
   Network network_;
   const bool power_cuts_;
+  const FakePlan plan_;
   SimulatedRun run_;
   Outcome outcome_;
 };

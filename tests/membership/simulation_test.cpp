@@ -22,16 +22,6 @@ TEST_P(EverySchedule, OfFaultsEndsWell) {
 
 INSTANTIATE_TEST_SUITE_P(Simulation, EverySchedule, testing::Range(uint64_t{0}, kParts));
 
-// Schedules that failed once, beyond those of the unit run: kept with it.
-TEST(Simulation, WhatFailedOnceEndsWell) {
-  // Members whose replicas were of a history that is no more, with more records than the new one.
-  // A digest agreed on by one member whose weights were wrong.
-  for (const uint64_t seed : {4967, 6744}) {
-    const Outcome outcome = Simulation(seed).run();
-    ASSERT_EQ(outcome.violation, "") << "seed " << seed;
-  }
-}
-
 TEST(Simulation, TheSameSeedGivesTheSameTrace) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     EXPECT_EQ(Simulation(seed).run().trace, Simulation(seed).run().trace) << seed;

@@ -305,9 +305,10 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::payload(const Contribution&
 // What it offers itself need not be fetched. It is there before anybody may ask for it.
 void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   const auto blob = std::make_shared<const Bytes>(std::move(payload));
+  const transport::BlobId id = transport::blob_id(*blob);
   Lock lock(mutex_);
-  if (!machine_.offer(round, fragment, blob, seconds)) return;
-  fetcher_.keep(transport::blob_id(*blob), blob);
+  if (!machine_.offer(round, fragment, id, blob, seconds)) return;
+  fetcher_.keep(id, blob);
   settle(lock);
 }
 
@@ -348,7 +349,7 @@ Follower::~Follower() { impl_->close(); }
 
 Result<StartState> Follower::wait_start_state() { return impl_->wait_start_state(); }
 bool Follower::is_obsolete(const StartState& start) const {
-  return impl_->with_machine([&](const MemberMachine& one) { return one.is_obsolete(start); });
+  return impl_->look([&](const MemberMachine& one) { return one.is_obsolete(start); });
 }
 bool Follower::skip(const StartState& start) {
   return impl_->with_machine([&](MemberMachine& one) { return one.skip(start); });
@@ -357,13 +358,13 @@ bool Follower::begin(const StartState& start, int64_t completed) {
   return impl_->begin(start, completed);
 }
 ReplayedRounds Follower::replayed() const {
-  return impl_->with_machine([](const MemberMachine& one) { return one.replayed(); });
+  return impl_->look([](const MemberMachine& one) { return one.replayed(); });
 }
 void Follower::end() {
   impl_->with_machine([](MemberMachine& one) { one.end(); });
 }
 std::optional<std::string> Follower::starts_over() const {
-  return impl_->with_machine([](const MemberMachine& one) { return one.starts_over(); });
+  return impl_->look([](const MemberMachine& one) { return one.starts_over(); });
 }
 std::optional<std::string> Follower::refused() const { return impl_->refused(); }
 bool Follower::stopped() const { return impl_->stopped(); }
@@ -371,7 +372,7 @@ void Follower::show_why_silent() { impl_->show_why_silent(); }
 void Follower::end_waits() { impl_->end_waits(); }
 void Follower::announce_leaving(double seconds) { impl_->announce_leaving(seconds); }
 int Follower::id() const {
-  return impl_->with_machine([](const MemberMachine& one) { return one.own_id().value_or(-1); });
+  return impl_->look([](const MemberMachine& one) { return one.own_id().value_or(-1); });
 }
 Result<membership::Opening> Follower::opening(uint64_t round) { return impl_->opening(round); }
 Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
@@ -399,13 +400,13 @@ void Follower::digest(int64_t steps, uint64_t digest) {
   impl_->with_machine([&](MemberMachine& one) { one.digest(steps, digest); });
 }
 std::optional<Place> Follower::place(int64_t steps) const {
-  return impl_->with_machine([&](const MemberMachine& one) { return one.place(steps); });
+  return impl_->look([&](const MemberMachine& one) { return one.place(steps); });
 }
 std::map<uint64_t, Bytes> Follower::last_records() const {
-  return impl_->with_machine([](const MemberMachine& one) { return one.last_records(); });
+  return impl_->look([](const MemberMachine& one) { return one.last_records(); });
 }
 bool Follower::wants_snapshot(int64_t steps) const {
-  return impl_->with_machine([&](const MemberMachine& one) { return one.wants_snapshot(steps); });
+  return impl_->look([&](const MemberMachine& one) { return one.wants_snapshot(steps); });
 }
 void Follower::store_snapshot(int64_t steps, Bytes content) {
   impl_->store_snapshot(steps, std::move(content));
@@ -414,7 +415,7 @@ void Follower::decline_snapshot() {
   impl_->with_machine([](MemberMachine& one) { one.decline_snapshot(); });
 }
 std::optional<membership::Closing> Follower::closing(uint64_t round) const {
-  return impl_->with_machine([&](const MemberMachine& one) -> std::optional<membership::Closing> {
+  return impl_->look([&](const MemberMachine& one) -> std::optional<membership::Closing> {
     const membership::Closing* closing = one.closing(round);
     return closing == nullptr ? std::nullopt : std::optional(*closing);
   });

@@ -20,14 +20,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/config/sections.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/member_machine.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/serve/committed_sum.h"
-#include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::member {

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,12 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   void close();
   void announce_leaving(double seconds);
 
+  // What `call` returns for the machine, which it only looks at.
+  template <typename Call>
+  auto look(Call call) const {
+    const std::lock_guard lock(mutex_);
+    return call(machine_);
+  }
   // What `call` returns for the machine, whose actions are carried out afterwards.
   template <typename Call>
   auto with_machine(Call call) {

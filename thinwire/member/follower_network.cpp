@@ -1,4 +1,5 @@
 // What a follower sends, stores, fetches and receives: it carries out what its machine asks for.
+#include <algorithm>
 #include <chrono>
 #include <future>
 #include <utility>
@@ -202,11 +203,12 @@ void Follower::Impl::receive_from_member(const Bytes& bytes) {
   const auto statement = membership::decode_statement(bytes, run, unchecked);
   if (!statement) return;
   if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
-    return with_machine([&](MemberMachine& machine) { machine.note_offer(*offer); });
+    const std::lock_guard lock(mutex_);
+    return machine_.note_offer(*offer);
   }
   const auto* lacking = std::get_if<membership::Lacking>(&statement->message);
   if (lacking == nullptr) return;
-  const bool has_it = with_machine([&](MemberMachine& machine) {
+  const bool has_it = look([&](const MemberMachine& machine) {
     return machine.can_restore(statement->author, lacking->payload);
   });
   if (!has_it || !membership::decode_statement(bytes, run, verify)) return;

@@ -2,6 +2,7 @@
 // questions and refusals.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "thinwire/member/member_machine.h"
@@ -128,13 +129,12 @@ void MemberMachine::evaluated(int64_t steps, const std::string& set, double loss
 
 // Nobody can read the payload before its announcement is on its way: whoever copies it comes
 // second.
-bool MemberMachine::offer(uint64_t round, uint32_t fragment, std::shared_ptr<const Bytes> payload,
-                          double seconds) {
+bool MemberMachine::offer(uint64_t round, uint32_t fragment, const transport::BlobId& id,
+                          std::shared_ptr<const Bytes> payload, double seconds) {
   const LedgerRound* entry = view_.round(round);
   const auto self = own_id();
   if (entry == nullptr || !self) return false;
   if (entry->closing && (payload->empty() || !may_count(round, fragment))) return false;
-  const transport::BlobId id = transport::blob_id(*payload);
   const membership::Offer offer{*self,    round,  entry->opening.epoch, fragment, id.name,
                                 id.bytes, seconds};
   if (!payload->empty()) {

@@ -1,6 +1,8 @@
 // What a member's replica starts from: its checkpoint or a snapshot, once the ledger has been read.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "thinwire/member/member_machine.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/transport/nats/nkey.h"

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "thinwire/base/units.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/transport/nats/nkey.h"

@@ -4,7 +4,6 @@
 // simulations do so in virtual time. docs/hosts.md.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -182,9 +181,9 @@ class MemberMachine {
   void taken(const transport::BlobId& id);
   // Offers it until its round is closed, or, if late contributions count, until it may no longer.
   // `seconds`: spent computing the round. False: it cannot count any more.
-  bool offer(uint64_t round, uint32_t fragment, std::shared_ptr<const Bytes> payload,
-             double seconds);
-  // `stored`: nothing, or why not.
+  bool offer(uint64_t round, uint32_t fragment, const transport::BlobId& id,
+             std::shared_ptr<const Bytes> payload, double seconds);
+  // The store has answered; `refused`: why it does not have the offer, or nothing.
   void stored(OfferName name, std::optional<FailureKind> refused, double now);
   void completed(int64_t steps);
   void trained(int64_t steps, double loss_sum, int64_t tokens);
