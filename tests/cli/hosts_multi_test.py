@@ -51,13 +51,13 @@ class Hosts(HostsCase):
         server = self.serve("train.workers=2", "train.steps=100000", "sync.method=distro")
         self.join("member0", "--name", "my other laptop")
         self.join("member1")
-        server.wait_for("(my other laptop, ")
+        server.wait_for(", my other laptop)")
         while len(self.status()["members"]) < 2:
             pass
         names = {member["machine"] for member in self.status()["members"]}
         self.assertEqual(names, {"my other laptop", os.uname().nodename[:32]})
-        self.assertRegex(server.messages, r"member \d \(my other laptop, \w+\) is ")
-        self.assert_refused(self.join("member2", "--name", "line\nbreak"), 2, "it has control characters")
+        self.assertRegex(server.messages, r"member \d \(\w+, my other laptop\) is ")
+        self.assert_refused(self.join("member2", "--name", "line\nbreak"), 2, "it has other characters than those of ASCII that print")
 
     def test_a_finished_member_needs_no_server(self):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=4")

@@ -37,13 +37,13 @@ class Pauses(HostsCase):
             pass
         self.power(online=False)
         pausing.wait_for("pauses, because the machine runs on its battery; returns by itself")
-        server.wait_for("left")
+        server.wait_for("is left")
         before = self.status()["step"]
         while self.status()["step"] < before + 3:
             pass  # the others go on
         self.power(online=True)
         pausing.wait_for("goes on")
-        server.wait_for("is active", server.messages.index("left"))
+        server.wait_for("is active", server.messages.index("is left"))
         pausing.signal(signal.SIGINT)
         self.assertEqual(pausing.finish(), -signal.SIGINT, pausing.messages)
         self.assertIn("the same command returns to it", pausing.messages)
@@ -56,8 +56,19 @@ class Pauses(HostsCase):
         later.signal(signal.SIGINT)
         self.assertEqual(later.finish(), -signal.SIGINT, later.messages)
         self.assertIn("left the run before its first step", later.messages)
-        now = self.join("member0", "--hours", f"{hour}-{(hour + 2) % 24}", "--nice", "19")
+        now = self.join("member0", "--hours", f"{hour}-{(hour + 2) % 24}")
         self.assertEqual(now.finish(), 0, now.messages)
+        server.finish()
+
+    def test_a_member_lets_others_go_first(self):
+        server = self.serve("train.workers=1", "train.steps=100000", "sync.method=distro")
+        member = self.start("join", self.ready["address"], "--token", self.ready["token"], "--cpus", "0.001", "--nice", "7",
+                            f"run.dir={self.folder}/member0")
+        member.wait_for("1 thread computes")
+        self.assertEqual(os.getpriority(os.PRIO_PROCESS, member.process.pid), 7)
+        member.signal(signal.SIGINT)
+        member.finish()
+        server.signal(signal.SIGINT)
         server.finish()
 
     def test_what_cannot_be_followed_is_refused(self):

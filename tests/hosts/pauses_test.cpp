@@ -4,20 +4,25 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <condition_variable>
+#include <ctime>
+#include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/errors.h"
 #include "tests/paths.h"
+#include "thinwire/base/clock.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::hosts {
 namespace {
 
-constexpr double kOften = 0.001;  // seconds between looks
+constexpr Pauses::Times kOften{.look_s = 0.001, .least_s = 0};
+constexpr double kTimeoutSeconds = 60;
 
 TEST(Hours, MayGoPastMidnight) {
   const Hours night = parse_hours("22-7");
@@ -90,12 +95,20 @@ TEST_F(MachineFiles, ThatSayWhetherPowerIsThere) {
   EXPECT_FALSE(watch.look().battery);
 }
 
+TEST_F(MachineFiles, OfAMousesBatteryDoNotCount) {
+  write("sys/class/power_supply/hidpp_battery_0/type", "Battery");
+  write("sys/class/power_supply/hidpp_battery_0/scope", "Device");
+  write("sys/class/power_supply/hidpp_battery_0/status", "Discharging");
+  EXPECT_FALSE(MachineWatch({.battery = true}, root_).look().battery);
+}
+
 TEST_F(MachineFiles, ThatSayNothingOfPowerAreRefused) {
   EXPECT_THAT(tests::error_of([&] { MachineWatch({.battery = true}, root_); }),
               testing::HasSubstr("does not say how it is powered"));
+  EXPECT_THAT(tests::error_of([&] { MachineWatch({.busy = true}, root_); }),
+              testing::HasSubstr("does not say how much its processor is used"));
 }
 
-// What this process computes itself is not others'.
 TEST_F(MachineFiles, ThatSayHowMuchOthersCompute) {
   write("proc/stat", "cpu 1000 0 0 5000 0 0 0 0 0 0");
   MachineWatch watch({.busy = true}, root_);
@@ -107,66 +120,149 @@ TEST_F(MachineFiles, ThatSayHowMuchOthersCompute) {
   EXPECT_EQ(watch.look(30).others, 0) << "idle, and waiting for disks";
 }
 
+double computed_here() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// The machine has computed as much as this process.
+TEST_F(MachineFiles, DoNotCountWhatThisProcessComputesAsOthers) {
+  const auto stat = [&](double seconds) {
+    write("proc/stat",
+          "cpu " + std::to_string(static_cast<int64_t>(100 * seconds)) + " 0 0 5000 0 0 0 0 0 0");
+  };
+  stat(1000);
+  MachineWatch watch({.busy = true}, root_);
+  (void)watch.look(10);
+  const double before = computed_here();
+  while (computed_here() < before + 1) {
+  }
+  stat(1001);
+  EXPECT_LT(watch.look(20).others * 10 * cores_here(root_).machine, 0.5) << "seconds";
+}
+
 class PausesOf : public testing::Test {
  protected:
   MachineUse look() {
     const std::lock_guard lock(mutex_);
     ++looks_;
-    changed_.notify_all();
+    if (fails_) throw Error("no such device");
     return use_;
   }
   void set(const MachineUse& use) {
-    std::unique_lock lock(mutex_);
+    const std::lock_guard lock(mutex_);
     use_ = use;
-    const int before = looks_;
-    changed_.wait(lock, [&] { return looks_ > before + 1; });
   }
-  static void await(const std::atomic<bool>& flag, bool value) {
-    while (flag != value) std::this_thread::yield();
+  // What was set has been seen.
+  void await_looks() {
+    const int before = looks_;
+    for (const Stopwatch watch; looks_ < before + 3; std::this_thread::yield()) {
+      ASSERT_LT(watch.seconds(), kTimeoutSeconds);
+    }
+  }
+  static void await(const std::atomic<bool>& flag) {
+    for (const Stopwatch watch; !flag; std::this_thread::yield()) {
+      ASSERT_LT(watch.seconds(), kTimeoutSeconds);
+    }
+  }
+  std::vector<std::string> said() {
+    const std::lock_guard lock(mutex_);
+    return said_;
   }
 
   std::mutex mutex_;
-  std::condition_variable changed_;
   MachineUse use_;
-  int looks_ = 0;
+  bool fails_ = false;
+  std::atomic<int> looks_ = 0;
   std::atomic<bool> stop_ = false;
   std::vector<std::string> said_;
-  const events::MessageSink say_ = [this](std::string_view text) { said_.emplace_back(text); };
+  std::function<void()> on_said_ = [] {};
+  const events::MessageSink say_ = [this](std::string_view text) {
+    {
+      const std::lock_guard lock(mutex_);
+      said_.emplace_back(text);
+    }
+    on_said_();
+  };
+  const std::function<bool()> goes_on_ = [] { return false; };
+  std::optional<Pauses> pauses_;
+  void watch(const PauseRules& rules = {.battery = true}, Pauses::Times times = kOften) {
+    pauses_.emplace(
+        rules, [this] { return look(); }, &stop_, say_, times);
+  }
 };
 
 TEST_F(PausesOf, AMemberThatLeavesAndReturns) {
-  Pauses pauses(
-      {.battery = true}, [this] { return look(); }, &stop_, kOften);
-  EXPECT_TRUE(pauses.wait(say_));
-  EXPECT_TRUE(said_.empty()) << "it need not wait";
-  EXPECT_FALSE(*pauses.leaves());
+  watch();
+  EXPECT_TRUE(pauses_->wait(goes_on_));
+  EXPECT_TRUE(said().empty()) << "it need not wait";
+  EXPECT_FALSE(*pauses_->leaves());
   set({.battery = true});
-  await(*pauses.leaves(), true);
-  std::thread power([this] { set({}); });
-  EXPECT_TRUE(pauses.wait(say_));
-  power.join();
-  EXPECT_EQ(said_,
+  await(*pauses_->leaves());
+  EXPECT_TRUE(pauses_->paused());
+  on_said_ = [this] { set({}); };
+  EXPECT_TRUE(pauses_->wait(goes_on_));
+  EXPECT_EQ(said(),
             (std::vector<std::string>{
                 "pauses, because the machine runs on its battery; returns by itself", "goes on"}));
-  await(*pauses.leaves(), false);
+  EXPECT_FALSE(*pauses_->leaves());
+}
+
+// Power is back before the member has left.
+TEST_F(PausesOf, AMemberThatIsLeavingWhenTheReasonIsGone) {
+  watch();
+  set({.battery = true});
+  await(*pauses_->leaves());
+  set({});
+  await_looks();
+  EXPECT_TRUE(*pauses_->leaves()) << "what told it to stop holds until it has stopped";
+  EXPECT_TRUE(pauses_->wait(goes_on_));
+  EXPECT_FALSE(*pauses_->leaves());
 }
 
 TEST_F(PausesOf, AMemberThatIsToldToStopMeanwhile) {
   use_.battery = true;
-  Pauses pauses(
-      {.battery = true}, [this] { return look(); }, &stop_, kOften);
-  EXPECT_TRUE(*pauses.leaves());
-  std::thread user([this] { stop_ = true; });
-  EXPECT_FALSE(pauses.wait(say_));
-  user.join();
+  watch();
+  EXPECT_TRUE(*pauses_->leaves());
+  on_said_ = [this] { stop_ = true; };
+  EXPECT_FALSE(pauses_->wait(goes_on_));
+  EXPECT_FALSE(pauses_->paused());
 }
 
 TEST_F(PausesOf, AMemberThatIsToldToStopLeaves) {
-  const Pauses pauses(
-      {.battery = true}, [this] { return look(); }, &stop_, kOften);
-  EXPECT_FALSE(*pauses.leaves());
+  watch();
+  EXPECT_FALSE(*pauses_->leaves());
   stop_ = true;
-  await(*pauses.leaves(), true);
+  await(*pauses_->leaves());
+}
+
+TEST_F(PausesOf, AMemberThatIsNoLongerAdmittedEnd) {
+  use_.battery = true;
+  watch();
+  EXPECT_TRUE(pauses_->wait([] { return true; }));
+}
+
+TEST_F(PausesOf, AMachineThatCannotBeSeenGoOnAsBefore) {
+  use_.battery = true;
+  watch();
+  {
+    const std::lock_guard lock(mutex_);
+    fails_ = true;
+  }
+  for (const Stopwatch watch; said().empty(); std::this_thread::yield()) {
+    ASSERT_LT(watch.seconds(), kTimeoutSeconds);
+  }
+  EXPECT_EQ(said().front(), "cannot see what this machine is doing: no such device");
+  EXPECT_TRUE(pauses_->paused());
+}
+
+TEST_F(PausesOf, OthersLastAWhile) {
+  use_.others = 1;
+  watch({.busy = true}, {.look_s = 0.001, .least_s = 1000});
+  set({});
+  await_looks();
+  EXPECT_TRUE(pauses_->paused());
+  on_said_ = [this] { stop_ = true; };
+  EXPECT_FALSE(pauses_->wait(goes_on_));
+  EXPECT_EQ(said().front(),
+            "pauses, because other programs used the processor a moment ago; returns by itself");
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST_F(RunDisplayTest, OfARunThatGoesOnSumsUpWhatHappenedBefore) {
       testing::HasSubstr("member 0 (" + transport::key_id(state.members[0].key) + ") is lost\n"));
   machine_ = "alice";
   state.members[1].phase = Phase::kActive;
-  EXPECT_THAT(shown(state), testing::HasSubstr("member 1 (alice, "));
+  EXPECT_THAT(shown(state), testing::HasSubstr(", alice) is active"));
 }
 
 TEST_F(RunDisplayTest, OfANewRunNamesEveryMember) {

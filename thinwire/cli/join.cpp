@@ -152,7 +152,8 @@ void add_join(CLI::App& app) {
                       "(default: the host of the address)");
   command->add_option("--name", arguments->name,
                       "What others see of this machine in `thinwire status`, on the page and in "
-                      "messages, once it has joined for the first time (default: its host name)");
+                      "messages; what it says when it joins for the first time holds (default: its "
+                      "host name)");
   command->add_option("--hours", arguments->hours,
                       "Times of day between which it computes, such as 22-7 or 8:30-17; it leaves "
                       "the run meanwhile and returns by itself");

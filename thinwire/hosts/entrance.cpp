@@ -11,7 +11,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/signed_message.h"
-#include "thinwire/data/utf8.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/served_run.h"
@@ -185,12 +184,10 @@ PublicKey read_key(ByteReader& reader) {
 
 std::string why_no_machine_name(std::string_view name) {
   if (name.size() > kMaxMachineName) {
-    return fmt::format("it has {} bytes, and the most are {}", name.size(), kMaxMachineName);
+    return fmt::format("it has {} characters, and the most are {}", name.size(), kMaxMachineName);
   }
-  if (data::valid_utf8_prefix(name) != name.size()) return "it is not UTF-8";
-  const bool prints = std::ranges::none_of(
-      name, [](char one) { return static_cast<unsigned char>(one) < ' ' || one == '\x7f'; });
-  return prints ? "" : "it has control characters";
+  const bool prints = std::ranges::all_of(name, [](char one) { return one >= ' ' && one <= '~'; });
+  return prints ? "" : "it has other characters than those of ASCII that print";
 }
 
 Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role,

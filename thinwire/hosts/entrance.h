@@ -124,8 +124,8 @@ struct Enrolment {
 };
 
 inline constexpr size_t kMaxMachineName = 32;
-// What is wrong with the name of a machine, which is shown to others; empty: nothing. It has up to
-// so many bytes of UTF-8, and no control characters.
+// What is wrong with the name of a machine, which is shown on others' terminals; empty: nothing. It
+// has up to so many characters of ASCII that print.
 std::string why_no_machine_name(std::string_view name);
 
 // That `key` may be enrolled in the run with this token.

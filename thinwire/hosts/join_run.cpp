@@ -58,7 +58,6 @@ constexpr const char* kDataFolder = "data";
 constexpr double kUploadSeconds = 600;                 // for a shard to reach the store
 constexpr double kPlaceSeconds = 2 * kTimeoutSeconds;  // the coordinator asks servers
 constexpr size_t kShownOfRun = 8;
-constexpr double kLookSeconds = 5;  // how often the machine is looked at, where it may pause
 
 fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
   if (local.given.contains("run.dir")) return local.run.dir;
@@ -391,6 +390,78 @@ JoinResult finished_before(const JoinOptions& options, const fs::path& folder) {
   return {JoinOutcome::kFinished, folder, summary.steps, std::move(summary)};
 }
 
+// Steps of the newest checkpoint.
+int64_t steps_before(const fs::path& folder) {
+  const auto newest = checkpoint::newest_checkpoint(folder / "checkpoints");
+  return newest ? static_cast<int64_t>(checkpoint::CheckpointReader(*newest).meta().step) : 0;
+}
+
+// A member's connection and what it was asked for.
+struct Attendance {
+  const JoinOptions& options;
+  const config::Recipe& local;
+  const fs::path folder;
+  train::Site* const site;
+  const bool finished;  // before
+  std::unique_ptr<MemberConnection> connection = {};
+
+  // Takes part until the run is complete or the member leaves. Nothing if it has to do so again: a
+  // server that was just reloading its users admits it now.
+  std::optional<JoinResult> take_part();
+};
+
+std::optional<JoinResult> Attendance::take_part() {
+  if (!connection) connection = std::make_unique<MemberConnection>(options, folder);
+  const member::MemberResult result = take_part_with(*connection, options, local, folder, site);
+  if (result.outcome == member::MemberOutcome::kLeft) {
+    return JoinResult{JoinOutcome::kLeft, folder, result.steps, {}};
+  }
+  if (result.outcome == member::MemberOutcome::kFinished) {
+    if (!options.audits) {
+      report_result(*connection, result.summary,
+                    finished ? kTimeoutSeconds : options.access.patience().answer_s,
+                    options.display.message);
+    }
+    return JoinResult{JoinOutcome::kFinished, folder, result.steps, result.summary};
+  }
+  const bool denied = !connection->courier().denied().empty();
+  if (denied) {
+    // Whoever is no longer admitted learns why here.
+    connection.reset();  // its folder is claimed
+    connection = std::make_unique<MemberConnection>(options, folder);
+  }
+  if (!denied || site != nullptr) {
+    throw Error(fmt::format("the run refuses this {}: {}", options.audits ? "auditor" : "member",
+                            result.why));
+  }
+  return std::nullopt;
+}
+
+// With the pauses that the machine's owner wants. A pause also ends what is being received, which
+// goes on later.
+JoinResult take_part_between_pauses(Attendance& attendance, Pauses* pauses) {
+  const auto denied = [&] {
+    return attendance.connection && !attendance.connection->courier().denied().empty();
+  };
+  const auto left = [&] {
+    return JoinResult{JoinOutcome::kLeft, attendance.folder, steps_before(attendance.folder), {}};
+  };
+  if (pauses != nullptr && !pauses->wait(denied)) return left();
+  while (true) {
+    std::optional<JoinResult> result;
+    try {
+      result = attendance.take_part();
+    } catch (const Error&) {
+      if (pauses == nullptr || !pauses->paused()) throw;
+      result = left();
+    }
+    if (!result) continue;
+    const bool pauses_now =
+        result->outcome == JoinOutcome::kLeft && pauses != nullptr && pauses->wait(denied);
+    if (!pauses_now) return *std::move(result);
+  }
+}
+
 // Takes part, with the other ranks of its site if there are any.
 JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Site* site) {
   const fs::path folder = folder_of(options, local);
@@ -407,9 +478,9 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
                                       options.access.address()));
   const bool finished = has_finished(folder);
   if (finished) options.access.wait_s = 0;  // its server may be gone for good
-  std::unique_ptr<MemberConnection> connection;
+  Attendance attendance{options, local, folder, site, finished};
   try {
-    connection = std::make_unique<MemberConnection>(options, folder);
+    attendance.connection = std::make_unique<MemberConnection>(options, folder);
   } catch (const Unreachable&) {
     if (!finished) throw;
     return finished_before(options, folder);
@@ -418,36 +489,11 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
   std::optional<Pauses> pauses;
   if (machine) {
     pauses.emplace(
-        options.pauses, [&] { return machine->look(); }, options.stop, kLookSeconds);
+        options.pauses, [&] { return machine->look(); }, options.stop, options.display.message,
+        Pauses::Times());
     options.stop = pauses->leaves();
-    if (!pauses->wait(options.display.message)) return {JoinOutcome::kLeft, folder, 0, {}};
   }
-  while (true) {
-    const member::MemberResult result = take_part_with(*connection, options, local, folder, site);
-    if (result.outcome == member::MemberOutcome::kLeft) {
-      if (pauses && pauses->wait(options.display.message)) continue;
-      return {JoinOutcome::kLeft, folder, result.steps, {}};
-    }
-    if (result.outcome == member::MemberOutcome::kFinished) {
-      if (!options.audits) {
-        report_result(*connection, result.summary,
-                      finished ? kTimeoutSeconds : options.access.patience().answer_s,
-                      options.display.message);
-      }
-      return {JoinOutcome::kFinished, folder, result.steps, result.summary};
-    }
-    const bool denied = !connection->courier().denied().empty();
-    if (denied) {
-      // Whoever is no longer admitted learns why here. A server that was just reloading its users
-      // admits it again.
-      connection.reset();  // its folder is claimed
-      connection = std::make_unique<MemberConnection>(options, folder);
-    }
-    if (!denied || site != nullptr) {
-      throw Error(fmt::format("the run refuses this {}: {}", options.audits ? "auditor" : "member",
-                              result.why));
-    }
-  }
+  return take_part_between_pauses(attendance, pauses ? &*pauses : nullptr);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ bool is_called(const PublicKey& key, std::string_view text) {
 }
 
 std::string label_of(const PublicKey& key, const std::string& machine) {
-  return (machine.empty() ? "" : machine + ", ") + transport::key_id(key);
+  return transport::key_id(key) + (machine.empty() ? "" : ", " + machine);
 }
 
 std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now,

@@ -82,7 +82,7 @@ KeyRing read_key_ring(std::string_view text);
 
 // What the owner of a key calls its machine; empty: nothing, or nobody knows. Any thread.
 using MachineOf = std::function<std::string(const PublicKey& key)>;
-// What users see of it: the name and the key's id, or the latter alone.
+// What users see of it: the key's id, and behind it the name, which proves nothing.
 std::string label_of(const PublicKey& key, const std::string& machine);
 
 // An empty ring if there is none yet. Throws Error for a damaged file.

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <sstream>
 #include <utility>
 
@@ -21,7 +22,8 @@ namespace {
 
 constexpr int kMinutesOfDay = 24 * 60;
 constexpr std::chrono::milliseconds kStopPollInterval(200);
-constexpr double kLeastSeconds = 1;  // over which others' use is measured
+constexpr double kLeastSeconds = 1;     // over which others' use is measured
+constexpr double kMeteredSeconds = 60;  // between questions to NetworkManager
 
 // "22" or "22:30"; nothing for anything else.
 std::optional<int> minute_of(std::string_view text) {
@@ -50,9 +52,12 @@ std::optional<bool> ask_whether_metered() {
   return output.text.starts_with("u 1") || output.text.starts_with("u 3");
 }
 
+// Empty if it cannot be read, as files of devices that have just gone cannot.
 std::string first_line(const fs::path& file) {
-  std::string text = fs::exists(file) ? read_text_file(file) : "";
-  return text.substr(0, text.find('\n'));
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return in.bad() ? "" : line;
 }
 
 }  // namespace
@@ -104,15 +109,24 @@ std::string why_paused(const PauseRules& rules, const MachineUse& use, bool paus
 
 MachineWatch::MachineWatch(const PauseRules& rules, fs::path root)
     : rules_(rules), root_(std::move(root)) {
-  if (rules_.metered && !ask_whether_metered()) {
-    throw UsageError(
-        "--pause-when metered: only NetworkManager, asked by busctl, knows that, and it does not "
-        "answer here");
+  if (rules_.metered) {
+    const auto metered = ask_whether_metered();
+    if (!metered) {
+      throw UsageError(
+          "--pause-when metered: only NetworkManager, asked by busctl, knows that, and it does not "
+          "answer here");
+    }
+    metered_ = *metered;
+    asked_at_ = monotonic_seconds();
   }
   if (rules_.battery && !fs::exists(root_ / "sys/class/power_supply")) {
     throw UsageError(
         "--pause-when battery: this machine does not say how it is powered "
         "(/sys/class/power_supply)");
+  }
+  if (rules_.busy && !computed()) {
+    throw UsageError(
+        "--pause-when busy: this machine does not say how much its processor is used (/proc/stat)");
   }
 }
 
@@ -124,24 +138,25 @@ MachineUse MachineWatch::look(double now) {
   use.minute = 60 * local.tm_hour + local.tm_min;
   if (rules_.busy) use.others = others_by(now);
   use.battery = rules_.battery && is_on_battery();
-  use.metered = rules_.metered && ask_whether_metered().value_or(false);
+  use.metered = rules_.metered && is_metered(now);
   return use;
 }
 
 double MachineWatch::others_by(double now) {
   if (last_at_ && now - *last_at_ < kLeastSeconds) return others_;
-  const Computed latest = computed();
+  const auto latest = computed();
+  if (!latest) return others_;
   if (last_at_) {
-    const double others = (latest.all - last_.all) - (latest.own - last_.own);
+    const double others = (latest->all - last_.all) - (latest->own - last_.own);
     others_ = std::max(0.0, others) / ((now - *last_at_) * cores_here(root_).machine);
   }
-  last_ = latest;
+  last_ = *latest;
   last_at_ = now;
   return others_;
 }
 
 // /proc/stat: user, nice, system, idle, iowait, irq, softirq, in clock ticks.
-MachineWatch::Computed MachineWatch::computed() const {
+std::optional<MachineWatch::Computed> MachineWatch::computed() const {
   Computed computed;
   std::istringstream line(first_line(root_ / "proc/stat"));
   std::string word;
@@ -152,6 +167,7 @@ MachineWatch::Computed MachineWatch::computed() const {
     const bool idles = column == 3 || column == 4;
     if (!idles) computed.all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
   }
+  if (!line || computed.all == 0) return std::nullopt;
   for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
     rusage used{};
     getrusage(who, &used);
@@ -162,22 +178,38 @@ MachineWatch::Computed MachineWatch::computed() const {
   return computed;
 }
 
+// A mouse's battery is of no interest.
 bool MachineWatch::is_on_battery() const {
   bool discharges = false;
-  for (const auto& entry : fs::directory_iterator(root_ / "sys/class/power_supply")) {
-    const std::string type = first_line(entry.path() / "type");
-    if (type != "Battery" && first_line(entry.path() / "online") == "1") return false;
-    discharges |= type == "Battery" && first_line(entry.path() / "status") == "Discharging";
+  std::error_code problem;
+  fs::directory_iterator entry(root_ / "sys/class/power_supply", problem);
+  for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
+    const fs::path& path = entry->path();
+    if (first_line(path / "scope") == "Device") continue;
+    const bool is_battery = first_line(path / "type") == "Battery";
+    if (!is_battery && first_line(path / "online") == "1") return false;
+    discharges |= is_battery && first_line(path / "status") == "Discharging";
   }
   return discharges;
+}
+
+bool MachineWatch::is_metered(double now) {
+  if (now - asked_at_ < kMeteredSeconds) return metered_;
+  asked_at_ = now;
+  metered_ = ask_whether_metered().value_or(metered_);
+  return metered_;
 }
 
 // --- watching
 
 Pauses::Pauses(PauseRules rules, std::function<MachineUse()> look, const std::atomic<bool>* stop,
-               double every_s)
-    : rules_(rules), look_(std::move(look)), stop_(stop), every_s_(every_s) {
-  why_ = why_paused(rules_, look_(), false);
+               events::MessageSink message, Times times)
+    : rules_(rules),
+      look_(std::move(look)),
+      stop_(stop),
+      message_(std::move(message)),
+      times_(times) {
+  why_ = this->look(false);
   leaves_ = !why_.empty() || stopped();
   thread_ = std::thread([this] { watch(); });
 }
@@ -191,39 +223,60 @@ Pauses::~Pauses() {
   thread_.join();
 }
 
+std::string Pauses::look(bool paused) {
+  try {
+    use_ = look_();
+  } catch (const std::exception& error) {
+    message_(fmt::format("cannot see what this machine is doing: {}", plain_message(error)));
+  }
+  std::string why = why_paused(rules_, use_, paused);
+  const double now = monotonic_seconds();
+  const bool busy = rules_.busy && use_.others >= (paused ? kBusyShare / 2 : kBusyShare);
+  if (busy) busy_at_ = now;
+  const bool lately = paused && busy_at_ >= 0 && now - busy_at_ < times_.least_s;
+  if (why.empty() && lately) return "other programs used the processor a moment ago";
+  return why;
+}
+
+// What asks the member to leave holds until it has left: whoever is told to stop relies on that.
 void Pauses::watch() {
   Stopwatch since_look;
   std::unique_lock lock(mutex_);
+  const auto often = std::min<std::chrono::duration<double>>(
+      kStopPollInterval, std::chrono::duration<double>(times_.look_s));
   while (!ends_) {
-    changed_.wait_for(lock, kStopPollInterval, [this] { return ends_; });
-    if (since_look.seconds() >= every_s_) {
+    changed_.wait_for(lock, often, [this] { return ends_; });
+    if (since_look.seconds() >= times_.look_s) {
       since_look = {};
       const bool paused = !why_.empty();
       lock.unlock();
-      std::string why = why_paused(rules_, look_(), paused);
+      std::string why = look(paused);
       lock.lock();
       why_ = std::move(why);
+      changed_.notify_all();
     }
-    leaves_ = !why_.empty() || stopped();
-    changed_.notify_all();
+    if (!why_.empty() || stopped()) leaves_ = true;
   }
 }
 
-bool Pauses::wait(const events::MessageSink& message) {
+bool Pauses::wait(const std::function<bool()>& ends) {
   std::unique_lock lock(mutex_);
-  std::string said;
+  bool said = false;
   while (!why_.empty() && !stopped()) {
-    if (said.empty()) {
-      said = why_;
-      lock.unlock();
-      message(fmt::format("pauses, because {}; returns by itself", said));
-      lock.lock();
+    const std::string why = why_;
+    lock.unlock();
+    if (!std::exchange(said, true)) {
+      message_(fmt::format("pauses, because {}; returns by itself", why));
     }
-    changed_.wait_for(lock, kStopPollInterval);
+    const bool ended = ends();
+    lock.lock();
+    if (ended) break;
+    if (!why_.empty()) changed_.wait_for(lock, kStopPollInterval);
   }
-  lock.unlock();
   if (stopped()) return false;
-  if (!said.empty()) message("goes on");
+  leaves_ = false;
+  lock.unlock();
+  if (said) message_("goes on");
   return true;
 }
 

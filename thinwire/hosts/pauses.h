@@ -54,14 +54,14 @@ inline constexpr double kBusyShare = 0.25;
 // `paused`: whether it pauses now.
 std::string why_paused(const PauseRules& rules, const MachineUse& use, bool paused);
 
-// Looks at this machine. Used by one thread.
+// Looks at this machine. Used by one thread at a time.
 class MachineWatch {
  public:
   // Throws UsageError if a rule needs what this machine cannot tell. `root` is where /proc and /sys
   // are found.
   explicit MachineWatch(const PauseRules& rules, fs::path root = "/");
   // `now`: seconds of a clock that never goes back. What others use is measured over a second at
-  // least.
+  // least, before which it is 0; NetworkManager is asked once a minute, and its last answer holds.
   MachineUse look(double now = monotonic_seconds());
 
  private:
@@ -70,43 +70,58 @@ class MachineWatch {
     double all = 0;
     double own = 0;
   };
-  Computed computed() const;
+  // Nothing if /proc does not say.
+  std::optional<Computed> computed() const;
   // Their share of all cores since the last look.
   double others_by(double now);
   bool is_on_battery() const;
+  bool is_metered(double now);
 
   const PauseRules rules_;
   const fs::path root_;
   Computed last_;
   std::optional<double> last_at_;
   double others_ = 0;  // as last measured
+  bool metered_ = false;
+  double asked_at_ = 0;  // NetworkManager
 };
 
 // Watches a machine while a member is there. Thread-safe.
 class Pauses {
  public:
-  // Looks every `every_s` seconds. `stop`, which may be null: the member is to leave for good.
+  struct Times {
+    double look_s = 5;    // between looks
+    double least_s = 60;  // a pause for others takes, since they come and go
+  };
+  // `look` may throw: what it found last then holds. `stop`, which may be null: the member is to
+  // leave for good. `message` is told why it pauses and when that is over.
   Pauses(PauseRules rules, std::function<MachineUse()> look, const std::atomic<bool>* stop,
-         double every_s);
+         events::MessageSink message, Times times);
   ~Pauses();
   Pauses(const Pauses&) = delete;
   Pauses& operator=(const Pauses&) = delete;
 
-  // Set while the member is not to compute, for whichever reason.
+  // Set once the member is not to compute, for whichever reason, and until wait() has returned.
   const std::atomic<bool>* leaves() const { return &leaves_; }
-  // Waits until it may compute, and says why it waits and when that is over. False: it is to leave
-  // for good.
-  bool wait(const events::MessageSink& message);
+  // Whether that is because of the rules.
+  bool paused() const { return leaves_ && !stopped(); }
+  // Waits until it may compute, or `ends()` is true. False: it is to leave for good.
+  bool wait(const std::function<bool()>& ends);
 
  private:
   bool stopped() const { return stop_ != nullptr && *stop_; }
   void watch();
+  // Why it pauses by what the machine is doing now.
+  std::string look(bool paused);
 
   const PauseRules rules_;
   const std::function<MachineUse()> look_;
   const std::atomic<bool>* const stop_;
-  const double every_s_;
+  const events::MessageSink message_;
+  const Times times_;
   std::atomic<bool> leaves_ = false;
+  MachineUse use_;       // as last found, by the thread that looks
+  double busy_at_ = -1;  // when others were last there; -1: never
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string why_;  // it pauses; empty: it does not

@@ -280,8 +280,8 @@ void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obs
   MembersNow now(state, reports);
   for (int id = 0; std::cmp_less(id, state.members.size()); ++id) {
     members.push_back(now.of(id));
-    const std::string machine = machine_of_(state.members[static_cast<size_t>(id)].key);
-    if (!machine.empty()) members.back().name = machine;
+    const PublicKey& key = state.members[static_cast<size_t>(id)].key;
+    members.back().name = label_of(key, machine_of_(key));
   }
   page_.show(members);
   const RunStatus status = status_of(recipe_, host, 0, obstacle, machine_of_);

@@ -80,7 +80,7 @@ function showLoss(state) {
 }
 
 function memberRow(member, state) {
-  const name = "member " + member.id + (member.name ? " · " + member.name : "");
+  const name = "member " + member.id + (member.name ? " · " + shown(member.name) : "");
   const facts = [];
   if (member.round !== null && member.doing !== "waiting") facts.push("round " + member.round);
   if (member.step !== null) facts.push("step " + member.step);
