@@ -18,7 +18,7 @@ from collections import deque
 from dataclasses import dataclass, fields
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence
 
-from ._program import Error, failure, program
+from ._program import Error, failure, program, without_token
 
 _READ_AT_ONCE = 1 << 16
 _MOST_FILES = 2
@@ -170,12 +170,14 @@ class Peer:
         self._failure: Optional[Error] = None
         self._closed = False
         self._said = tempfile.TemporaryFile()
+        words, environment = without_token(words)
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             # A session of its own, so that Ctrl-C reaches this process alone, which then decides.
             self._child = subprocess.Popen(
                 [program(), *words, "--model-socket", str(theirs.fileno())], stdin=subprocess.DEVNULL,
-                stdout=self._said, stderr=self._said, pass_fds=[theirs.fileno()], start_new_session=True)
+                stdout=self._said, stderr=self._said, env=environment, pass_fds=[theirs.fileno()],
+                start_new_session=True)
         except BaseException:
             self._socket.close()
             self._said.close()

@@ -128,13 +128,24 @@ def failure(status: int, said: str) -> Error:
     return Error(f"the program thinwire {ended}" + (f": {lines[-1]}" if lines else ""))
 
 
+def without_token(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The words without ``--token TOKEN``, and the environment that has it: others can see command lines."""
+    kept, environment = list(words), dict(os.environ)
+    if "--token" in kept:
+        place = kept.index("--token")
+        environment["THINWIRE_TOKEN"] = kept[place + 1]
+        del kept[place:place + 2]
+    return kept, environment
+
+
 def call(words: Sequence[str], quiet: bool = False) -> str:
     """Run the program to its end and return what it printed as its result.
 
     Its messages appear on ``sys.stderr`` unless `quiet`. Ctrl-C asks it to stop as a terminal
     would, and is raised again once it has.
     """
-    child = subprocess.Popen([program(), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    words, environment = without_token(words)
+    child = subprocess.Popen([program(), *words], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE, encoding="utf-8", errors="replace", start_new_session=True)
     said: list[str] = []
     assert child.stdout is not None and child.stderr is not None

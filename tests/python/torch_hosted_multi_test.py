@@ -76,6 +76,9 @@ class TorchHosted(PythonCase):
                 killed.communicate(timeout=PATIENCE)
                 self.assertEqual(killed.returncode, -signal.SIGKILL)
                 self.wait_until_no_program_has(self.folder / "b")
+                others = [command for command in commands() if str(self.folder / "a") in command]
+                self.assertTrue(others)
+                self.assertFalse([command for command in others if server.token in command], "others see it")
                 run, first = self.train(server, "b")
             self.assertGreaterEqual(first, 40)
             self.assertEqual(digests, [run.result.digest])
