@@ -34,7 +34,7 @@ def templates():
 
 def digits(rows, images=templates()):
     """Images and what they show: each row is a digit somewhere, brighter or darker, and noisy."""
-    random = (rows * 2654435761) % 2**32  # the same row is the same image on every worker
+    random = (rows * 2654435761) % 2**32
     labels, places, brightness = random // 7 % 10, random // 77 % 4, 1 + random // 7777 % 3
     noise = torch.randn(len(rows), 64, generator=torch.Generator().manual_seed(int(rows[0])))
     return images[labels, places] * brightness[:, None] / 2 + 0.2 * noise, labels

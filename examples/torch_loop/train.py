@@ -1,12 +1,14 @@
 """A training loop as nanoGPT has it: a small transformer learns to continue a text, character by character.
 
     python train.py TEXT                          alone, in runs/torch_loop
-    python train.py TEXT ADDRESS TOKEN FOLDER     a member of a run that `python train.py TEXT serve` serves
+    python train.py TEXT ADDRESS FOLDER     a member of a run that `python train.py TEXT serve` serves, whose token
+                                            THINWIRE_TOKEN in the environment is
 
 The lines marked with # <- are all that Thinwire changed in the loop: AdamW, its schedule, clipping and the choice of
 batches are gone. More fields of the recipe may follow as table.field=value.
 """
 
+import os
 import sys
 
 import torch
@@ -100,11 +102,12 @@ def main():
         train(model, data, thinwire.torch.local(model, recipe))
     elif words[1] == "serve":
         with thinwire.serve(recipe, {"train.workers": 2, "sync.method": "distro", **changes}) as server:
-            print(f"members join with: python train.py {words[0]} {server.address} {server.token} FOLDER", flush=True)
+            print(f"members join with: THINWIRE_TOKEN={server.token} python train.py {words[0]} {server.address} FOLDER",
+                  flush=True)
             server.wait()
         return
     else:
-        train(model, data, thinwire.torch.join(model, *words[1:]))
+        train(model, data, thinwire.torch.join(model, words[1], os.environ["THINWIRE_TOKEN"], words[2]))
     print(continuation(model, characters, data[:CONTEXT], 200))
 
 

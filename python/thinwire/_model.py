@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, Mapping, Optional, Sequence, Union
 
 from ._peer import Initial, Listeners, Memory, Peer, Result, Rows, StepReport, Worker, print_message, result_of
-from ._program import Fields, Recipe, call, field_words, option_words, recipe_file
+from ._program import Error, Fields, Recipe, call, field_words, option_words, recipe_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,7 +34,7 @@ class Step:
     rows : array of int64
         Its rows: numbers that never come again, whose meaning is the program's.
     learning_rate : float
-        That of the step, for whoever wants to know it.
+        The learning rate of the step, for whoever wants to know it.
     worker : int
         The worker, of those that this process computes.
     """
@@ -161,7 +161,7 @@ def _compute(words: Sequence[str], model: Model, initial: Optional[Callable[["Ar
     peer = Peer(words, tensors, listeners)
     workers: dict[int, tuple[Arrays, Arrays]] = {}
     try:
-        with _stopping(peer) as interrupted:
+        with _stopping(peer):
             while True:
                 wanted = peer.next()
                 if wanted is None:
@@ -175,8 +175,6 @@ def _compute(words: Sequence[str], model: Model, initial: Optional[Callable[["Ar
                 else:
                     step = Step(wanted.step, rows_of(wanted), wanted.learning_rate, wanted.worker)
                     peer.answer(wanted.worker, float(model(*workers[wanted.worker], step)))
-        if interrupted:
-            raise KeyboardInterrupt
         assert peer.result is not None
         return peer.result
     finally:
@@ -184,22 +182,28 @@ def _compute(words: Sequence[str], model: Model, initial: Optional[Callable[["Ar
 
 
 @contextmanager
-def _stopping(peer: Peer) -> Iterator[list[int]]:
-    """Ctrl-C asks the run to stop, and fills the list; a second one is raised as usual."""
-    interrupted: list[int] = []
+def _stopping(peer: Peer) -> Iterator[None]:
+    """Ctrl-C asks the run to stop, and is raised once it has; a second one is raised as usual."""
+    interrupted = False
     usual = signal.getsignal(signal.SIGINT)
     if usual is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield interrupted
+        yield
         return
 
     def stop(number: int, _frame: Any) -> None:
+        nonlocal interrupted
         if interrupted:
             raise KeyboardInterrupt
-        interrupted.append(number)
+        interrupted = True
         peer.stop()
 
     signal.signal(signal.SIGINT, stop)
     try:
-        yield interrupted
+        yield
+    except Error:  # what was under way has failed because of it
+        if not interrupted:
+            raise
     finally:
         signal.signal(signal.SIGINT, usual)
+    if interrupted:
+        raise KeyboardInterrupt

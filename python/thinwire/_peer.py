@@ -6,6 +6,7 @@ that both processes have mapped, and lines of JSON through a socket say whose tu
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import mmap
@@ -112,7 +113,7 @@ class Result:
     bytes_sent_per_step : float
         By one worker; NaN where the run was stopped.
     digest : str
-        Of the weights, the same on all members: 16 hexadecimal digits; empty where it was stopped.
+        The digest of the weights, the same on all members: 16 hexadecimal digits; empty where it was stopped.
     """
 
     steps: int
@@ -219,15 +220,16 @@ class Peer:
         """Say that nothing more will be computed, and wait until the run has ended, whatever it says."""
         if self._closed:
             return
+        self._listeners = Listeners(on_message=self._listeners.on_message)  # the rest is no longer theirs
         try:
-            self._socket.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):  # it has ended already
+                self._socket.shutdown(socket.SHUT_WR)
             while True:
                 while self._lines:
-                    self._take(json.loads(self._lines.popleft()))
+                    with contextlib.suppress(OSError):  # of whoever shows messages
+                        self._take(json.loads(self._lines.popleft()))
                 if not self._read_more():
                     break
-        except OSError:
-            pass  # it has ended already
         except BaseException:  # the user does not want to wait
             self._child.kill()
             raise
@@ -264,9 +266,11 @@ class Peer:
     def _read_more(self) -> bool:
         room = socket.CMSG_SPACE(_MOST_FILES * 4)
         try:
-            read, beside, _, _ = self._socket.recvmsg(_READ_AT_ONCE, room)
-        except ConnectionResetError:
+            read, beside, flags, _ = self._socket.recvmsg(_READ_AT_ONCE, room, socket.MSG_CMSG_CLOEXEC)
+        except ConnectionError:
             return False
+        if flags & socket.MSG_CTRUNC:
+            raise Error("the memory of the run cannot be opened: this process has too many open files")
         for level, kind, payload in beside:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
                 self._files.extend(memoryview(payload)[: len(payload) // 4 * 4].cast("i"))

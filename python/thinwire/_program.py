@@ -77,6 +77,8 @@ def _flat(fields: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any
 
 def _value(value: Any, bare: bool = False) -> str:
     """A value in TOML; `bare`: as the command line takes it, where a number may be "100M"."""
+    if hasattr(value, "item"):  # a number of NumPy or PyTorch
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -179,5 +181,9 @@ def _until_end(child: subprocess.Popen[str]) -> str:
 def _show(lines: Any, said: list[str], quiet: bool) -> None:
     for line in lines:
         said.append(line)
-        if not quiet and not line.startswith(_PREFIX):
+        if quiet or line.startswith(_PREFIX):
+            continue
+        try:
             print(line, end="", file=sys.stderr, flush=True)
+        except OSError:  # nobody reads them; the program must not wait for that
+            quiet = True

@@ -33,11 +33,8 @@ def read_events(run: _Path) -> list[dict[str, Any]]:
         text = file.read_text(encoding="utf-8")
     except OSError as error:
         raise Error(f"{file}: {error.strerror}") from None
-    events = []
-    for line in text.splitlines(keepends=True):
-        if line.endswith("\n"):  # the last line may have been cut short by a crash
-            events.append(json.loads(line))
-    return events
+    *whole, _ = text.split("\n")  # the last line may have been cut short by a crash
+    return [json.loads(line) for line in whole]
 
 
 def newest_checkpoint(run: _Path) -> Optional[Path]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Optional
 
-from ._program import Fields, Recipe, failure, field_words, option_words, program, recipe_file
+from ._program import Error, Fields, Recipe, failure, field_words, option_words, program, recipe_file
 
 _LOOK_S = 0.02
 
@@ -77,12 +77,20 @@ class Server:
         assert self._child is not None
         if self._child.poll() is None:
             self._child.send_signal(signal.SIGINT)
-        self._child.wait()
+        try:
+            self._child.wait()
+        except BaseException:  # the user does not want to wait
+            self._child.kill()
+            raise
 
     def _failure(self) -> Exception:
         assert self._child is not None
         self._said.seek(0)
-        return failure(self._child.wait(), self._said.read().decode(errors="replace"))
+        said = self._said.read().decode(errors="replace")
+        status = self._child.wait()
+        if status == 0:  # the run is finished already
+            return Error(said.strip().split("\n")[-1])
+        return failure(status, said)
 
 
 def serve(recipe: Recipe, fields: Fields = None, *, listen: str = "127.0.0.1:0", **options: Any) -> Server:

@@ -23,7 +23,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
 
-from ._model import join_words, rows_of
+from ._model import join_words
 from ._peer import Initial, Listeners, Memory, Peer, Result, Rows, StepReport, Worker, print_message
 from ._program import Error, Fields, Recipe, field_words, option_words, recipe_file, recipe_text
 from ._runs import checkpoint_step, load, newest_checkpoint, save
@@ -45,7 +45,7 @@ class Step:
     rows : Tensor of int64
         The rows: numbers that never come again. ``x[step.rows % len(x)]`` reads samples in turn.
     learning_rate : float
-        That of the step.
+        The learning rate of the step.
     worker : int
         The worker; above 0 only in a local run with several.
     """
@@ -76,12 +76,16 @@ def tensors(model: torch.nn.Module, roles: Optional[Mapping[str, str]] = None) -
     of a convolution, is a matrix with one row for each output.
     """
     lines = []
+    model = _original(model)
     for module_name, module in model.named_modules():
         for name, parameter in module.named_parameters(prefix=module_name, recurse=False):
             lines.append((name, parameter, module))
     by_name = {name: module for name, _, module in lines}
     result = []
     for name, parameter in _trained(model):
+        if not parameter.is_floating_point():
+            raise Error(f"parameter {name} must have real numbers, got {parameter.dtype}; "
+                        "torch.view_as_real of it would do")
         role = _given_role(name, roles or {}) or _role(name, parameter, by_name[name])
         result.append(f"{name} {'x'.join(map(str, _sides(parameter)))} {role}")
     return result
@@ -170,7 +174,7 @@ class Run:
     Attributes
     ----------
     report : StepReport or None
-        Of the newest completed step.
+        What the log has of the newest completed step.
     result : Result or None
         How it ended, once it has.
     """
@@ -188,9 +192,12 @@ class Run:
         self._bound: Optional[_Replica] = None
         self._asked: Optional[Rows] = None  # what is to be yielded, or was and is not answered
         self._yielded = False
+        self._began_in = ""
 
     def __enter__(self) -> "Run":
         command, given, more = self._command
+        self.report = self.result = None
+        self._began_in = os.getcwd()
         expected = tensors(self._model)
         if not expected:
             raise Error("the module must have parameters that require gradients, got none")
@@ -227,7 +234,8 @@ class Run:
             raise StopIteration
         self._yielded = True
         asked = self._asked
-        return Step(asked.step, torch.from_numpy(rows_of(asked)), asked.learning_rate, asked.worker)
+        rows = torch.cat([torch.arange(first, first + count) for first, count in asked.ranges])
+        return Step(asked.step, rows, asked.learning_rate, asked.worker)
 
     def step(self, loss: Union[float, torch.Tensor]) -> None:
         """Hand over the gradients in ``parameter.grad``; afterwards the weights are new.
@@ -276,8 +284,10 @@ class Run:
         if self._peer is None:
             return None
         peer = self._peer
-        peer.leave()
-        self._end()
+        try:
+            peer.leave()
+        finally:
+            self._end()
         return peer.failure
 
     def _end(self) -> None:
@@ -294,7 +304,7 @@ class Run:
 
     def _take_weights(self, result: Result) -> None:
         """Workers that train weights of their own have others in memory than the run has agreed on."""
-        newest = newest_checkpoint(result.folder)
+        newest = newest_checkpoint(os.path.join(self._began_in, result.folder))
         if newest is None or checkpoint_step(newest) != result.steps:
             return
         weights = load(newest)
@@ -342,9 +352,15 @@ class _Place:
             self._parameter.data = self._weight
         self._parameter.grad = self._gradient
 
+    @torch.no_grad()
     def hand_over(self) -> None:
         grad = self._parameter.grad
-        if grad is not None and grad.data_ptr() != self._gradient.data_ptr():
+        if grad is None:  # thrown away by zero_grad(), or of no use for the loss
+            self._gradient.zero_()
+            return
+        if grad.layout != torch.strided:
+            grad = grad.to_dense()
+        if grad.data_ptr() != self._gradient.data_ptr():
             self._gradient.copy_(grad)
 
     def release(self) -> None:
@@ -353,8 +369,15 @@ class _Place:
             self._parameter.data = self._parameter.data.clone()
 
 
+def _original(model: torch.nn.Module) -> torch.nn.Module:
+    """The module that torch.compile has wrapped, with the names that it has everywhere."""
+    original = getattr(model, "_orig_mod", model)
+    assert isinstance(original, torch.nn.Module)
+    return original
+
+
 def _trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    return [(name, parameter) for name, parameter in _original(model).named_parameters() if parameter.requires_grad]
 
 
 def _sides(parameter: torch.Tensor) -> list[int]:

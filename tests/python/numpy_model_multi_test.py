@@ -123,6 +123,13 @@ class NumpyModel(PythonCase):
         self.assertGreater(steps[0], 8)
         self.assertEqual(again.digest, whole.digest)
 
+    def test_recipes_may_have_numbers_of_numpy(self):
+        from thinwire._program import field_words, recipe_text
+
+        fields = {"optim.lr": np.float64(0.5), "train.steps": np.int64(3), "checkpoint.best": np.bool_(True)}
+        self.assertEqual(recipe_text(fields), "optim.lr = 0.5\ntrain.steps = 3\ncheckpoint.best = true\n")
+        self.assertEqual(field_words(fields), ["optim.lr=0.5", "train.steps=3", "checkpoint.best=true"])
+
     def test_what_is_not_finite_is_an_error(self):
         def infinite(weights, gradients, step):
             linear(weights, gradients, step)

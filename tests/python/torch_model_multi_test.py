@@ -101,6 +101,37 @@ class TorchModel(PythonCase):
         for one, other in zip(losses, whole):
             self.assertAlmostEqual(one, other, places=4)
 
+    def test_gradients_that_were_thrown_away_do_not_count(self):
+        _, expected = self.train(small_model(), "expected")
+        model, losses = small_model(), []
+        with self.local(model, "thrown") as run:
+            for step in run:
+                (1e6 * loss_of(model, step)).backward()
+                model.zero_grad()
+                loss = loss_of(model, step)
+                loss.backward()
+                run.step(loss)
+                losses.append(run.report.loss)
+        self.assertEqual(losses, expected)
+
+        model = small_model()
+        with self.local(model, "none") as run:
+            for step in run:
+                loss = loss_of(model, step)
+                loss.backward()
+                model.zero_grad()
+                run.step(loss)
+                self.assertEqual(run.report.gradient_norm, 0)
+
+    def test_a_compiled_module_has_the_names_of_the_module(self):
+        model = small_model()
+        self.assertEqual(thinwire.torch.tensors(torch.compile(model)), thinwire.torch.tensors(model))
+
+    def test_complex_numbers_are_refused(self):
+        model = torch.nn.Linear(2, 2, dtype=torch.cfloat)
+        with self.assertRaisesRegex(thinwire.Error, "parameter weight must have real numbers, got torch.complex64"):
+            thinwire.torch.tensors(model)
+
     def test_other_types_are_copied(self):
         model, same = small_model().double(), small_model()
         _, losses = self.train(model, "double")
