@@ -83,6 +83,9 @@ TEST(LineSocket, HandsOverMemory) {
 
 TEST(LineSocket, IsNoOtherFile) {
   std::array<int, 2> ends;
+  const int elsewhere = socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_NE(tests::error_of([&] { LineSocket(elsewhere, "--model-socket"); }), tests::kNoError);
+  close(elsewhere);
   ASSERT_EQ(pipe(ends.data()), 0);
   EXPECT_THAT(tests::error_of([&] { LineSocket(ends[0], "--model-socket"); }),
               testing::HasSubstr("--model-socket must be the number of an inherited, connected"));

@@ -154,6 +154,16 @@ TEST_F(ModelSocketCase, StopsAfterAStepThatIsFinishedWhenAsked) {
   EXPECT_LT(result_.step, kSteps);
 }
 
+// The second answer arrives while nobody waits for one.
+TEST_F(ModelSocketCase, NamesWhatAPeerSaidTwice) {
+  EXPECT_THAT(run([](const Json& line, LineSocket& socket) {
+                const std::string said = answer(line);
+                if (line["kind"] == "rows" && line["step"] == 2) socket.send(said);
+                return said;
+              }),
+              HasSubstr("to a worker that asks for it"));
+}
+
 TEST_F(ModelSocketCase, NamesWhatAPeerShouldNotHaveSaid) {
   const auto said = [&](const std::string& wrong) {
     return run([&](const Json& line, LineSocket&) {

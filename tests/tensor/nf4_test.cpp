@@ -37,7 +37,7 @@ std::vector<uint32_t> bits_of(const std::vector<float>& values) {
   return bits;
 }
 
-// Of as many values, normal ones and blocks of every kind: all alike, all zero, one huge, tiny.
+// So many values, normal ones and blocks of every kind: all alike, all zero, one huge, tiny.
 std::vector<float> every_block(int64_t count) {
   Rng rng(1, 2);
   std::vector<float> values;

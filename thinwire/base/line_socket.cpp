@@ -40,9 +40,12 @@ ssize_t send_some(int socket, std::string_view text, std::span<const int> files)
 }  // namespace
 
 LineSocket::LineSocket(int file, std::string_view name) : file_(file) {
-  int kind = 0;
-  socklen_t size = sizeof kind;
-  if (getsockopt(file, SOL_SOCKET, SO_TYPE, &kind, &size) != 0 || kind != SOCK_STREAM) {
+  const auto option = [file](int which) {
+    int value = -1;
+    socklen_t size = sizeof value;
+    return getsockopt(file, SOL_SOCKET, which, &value, &size) == 0 ? value : -1;
+  };
+  if (option(SO_TYPE) != SOCK_STREAM || option(SO_DOMAIN) != AF_UNIX) {
     throw UsageError(fmt::format(
         "{} must be the number of an inherited, connected Unix stream socket, got {}", name, file));
   }
@@ -57,7 +60,8 @@ void LineSocket::send(std::string line, std::span<const int> files) {
   for (std::string_view left = line; !left.empty();) {
     const ssize_t sent = send_some(file_, left, files);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return;
+    if (sent < 0 && (errno == EPIPE || errno == ECONNRESET)) return;  // receive() will tell
+    if (sent < 0) throw Error(fmt::format("cannot write to the socket: {}", std::strerror(errno)));
     left.remove_prefix(static_cast<size_t>(sent));
     files = {};
   }

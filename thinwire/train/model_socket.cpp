@@ -228,9 +228,17 @@ events::Display ModelSocket::display() {
           .progress = false};
 }
 
+std::string ModelSocket::what_was_wrong() {
+  const std::lock_guard lock(mutex_);
+  return wrong_;
+}
+
 void ModelSocket::report(const std::function<events::RunEnd()>& run) {
   try {
-    send({{"kind", "result"}, {"end", parse_json<Json>(events::print_run_end(run()))}});
+    const events::RunEnd end = run();
+    const std::string wrong = end.finished ? "" : what_was_wrong();
+    if (!wrong.empty()) throw Error(wrong);
+    send({{"kind", "result"}, {"end", parse_json<Json>(events::print_run_end(end))}});
   } catch (const std::exception& error) {
     send({{"kind", "error"}, {"message", plain_message(error)}});
     throw;

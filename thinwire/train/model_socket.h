@@ -24,8 +24,8 @@
 //   {"kind": "rows", "worker": 0, "step": 7, "learning_rate": 0.001, "rows": [[448, 64]]}
 //       The gradients are zero: the peer adds to them those of the mean loss over the rows, here
 //       448 to 511, and answers {"worker": 0, "loss": 2.31}; the loss is null where it is no finite
-//       number. `step` counts from 0. Of several workers each asks for itself, without waiting for
-//       the answers of others.
+//       number. `step` counts from 0. Several workers ask each for itself, without waiting for the
+//       answers of others.
 //   {"kind": "step", …}, {"kind": "evaluation", …}, {"kind": "checkpoint", …}, {"kind": "message",
 //   "text": …}
 //       What happened, with the fields of thinwire/events.h. No answer.
@@ -86,7 +86,8 @@ class ModelSocket final : public events::Listener {
 
   // From here on there is work to lose, and the run looks whether to stop.
   void begin();
-  // Calls `run` and tells the peer how it ended. Throws what that throws.
+  // Calls `run` and tells the peer how it ended. Throws what that throws, and Error if the run has
+  // stopped because of what the peer should not have said.
   void report(const std::function<events::RunEnd()>& run);
 
   void on_event(const events::StepEvent& event) override;
@@ -106,11 +107,13 @@ class ModelSocket final : public events::Listener {
   void take_loss(const Json& answer);
   // No answers will come. wrong: what the peer did; empty: it has closed its side.
   void end_answers(const std::string& wrong);
+  // What the peer should not have said; empty: nothing.
+  std::string what_was_wrong();
   // Waits until `is_there`, or throws because no answers will come.
   void await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
 
   std::span<float> make_memory(const tensor::Layout& layout);
-  // That of an arena, which is then some worker's.
+  // The memory of an arena, which is then some worker's.
   Memory claim(const tensor::Arena& arena);
   OwnLoss begin_worker(const OwnWorker& worker);
   double ask(int worker, const OwnStep& step);

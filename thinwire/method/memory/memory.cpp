@@ -50,16 +50,20 @@ double adapter_bytes(const config::Recipe& recipe, double tokens, double operand
   return tokens * static_cast<double>(recipe.adapter.rank) * (2 * operand + wide);
 }
 
-// Of a thread, for panels of matrices in NF4 (tensor/products/nf4_products.h). Products take up to
-// two large matrices side by side.
+// What a thread needs for panels of matrices in NF4 (tensor/products/nf4_products.h). Products take
+// up to three matrices side by side.
 double panel_bytes(const config::Recipe& recipe, std::span<const TensorSpec> frozen) {
   if (recipe.train.weights != WeightFormat::kNf4) return 0;
   int64_t side = 0;
   for (const TensorSpec& tensor : frozen) {
     if (tensor.is_hidden_matrix()) side = std::max({side, tensor.shape[0], tensor.shape[1]});
   }
-  const int64_t depth = 2 * side;
-  return side == 0 ? 0 : kBf16 * static_cast<double>(depth * nf4_panel_columns(depth));
+  if (side == 0) return 0;
+  int64_t most = 0;
+  for (const int64_t depth : {side, 2 * side, 3 * side}) {
+    most = std::max(most, depth * nf4_panel_columns(depth));
+  }
+  return kBf16 * static_cast<double>(most);
 }
 
 // What streamed gradients need where only a part of the tensors is trained.

@@ -245,7 +245,7 @@ float mean_of(std::span<const float> values) {
   return static_cast<float>(sum / static_cast<double>(values.size()));
 }
 
-// Of scales that share the scale of their codes, which is returned.
+// Encodes scales that share the scale of their codes, which is returned.
 float encode_scales(std::span<const float> scales, float mean, uint8_t* codes) {
   float largest = 0;
   for (const float scale : scales) largest = std::max(largest, std::fabs(scale - mean));

@@ -1,5 +1,6 @@
 // NF4, the weights in 4 bits of QLoRA (Dettmers et al. 2023, arXiv 2305.14314, section 3 and
-// appendix E), with double quantization; the codes are those of its implementation, bitsandbytes.
+// appendix E), with double quantization; the code books are those of its implementation,
+// bitsandbytes.
 //
 // The values of a tensor, in row-major order, are cut into blocks of kNf4Block; what is missing in
 // the last one counts as 0. For each block

@@ -35,7 +35,7 @@ class PackedTensors {
   // Values of one tensor from `offset` on.
   void read(int64_t offset, std::span<float> to) const;
 
-  // Of a tensor in bf16.
+  // The values of a tensor in bf16.
   const Bf16* bf16_at(int64_t offset) const;
   // The matrices in NF4 of which the first begins at `offset`, and which have `rows` rows one
   // behind another; empty if the tensor is in bf16.
