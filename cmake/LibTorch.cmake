@@ -2,8 +2,7 @@
 # not used: it adds compiler flags and hides the target protobuf::libprotobuf.
 
 file(GLOB wheels "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch")
-list(APPEND wheels "")
-list(GET wheels 0 wheel)
+list(POP_FRONT wheels wheel)
 set(THINWIRE_TORCH_DIR "${wheel}" CACHE PATH "Folder of the Python package torch")
 
 set(torch_lib "${THINWIRE_TORCH_DIR}/lib")
