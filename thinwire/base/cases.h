@@ -9,5 +9,7 @@ template <typename... Calls>
 struct Cases : Calls... {
   using Calls::operator()...;
 };
+template <typename... Calls>
+Cases(Calls...) -> Cases<Calls...>;
 
 }  // namespace thinwire
