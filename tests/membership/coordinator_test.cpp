@@ -1,7 +1,5 @@
 #include "thinwire/membership/coordinator.h"
 
-#include <gmock/gmock.h>
-
 #include "coordinator_case.h"
 
 namespace thinwire::membership {
