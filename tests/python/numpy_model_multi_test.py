@@ -71,9 +71,8 @@ class NumpyModel(PythonCase):
                        on_step=lambda report: losses.append(report.loss))
         self.assertLess(losses[0], 1e-10)
 
-    def test_an_exception_ends_the_run_and_loses_no_step(self):
-        whole = self.train("whole", train__workers=1)
-
+    def goes_on(self, whole, **fields):
+        """The step with which a run begins again that an exception in step 13 has ended; it ends as `whole` did."""
         def failing(weights, gradients, step):
             if step.number == 13:
                 gradients["map"][:] = np.nan  # what it leaves behind must not count
@@ -81,30 +80,20 @@ class NumpyModel(PythonCase):
             return linear(weights, gradients, step)
 
         with self.assertRaisesRegex(LookupError, "no such row"):
-            self.train("parts", failing, train__workers=1)
+            self.train("parts", failing, **fields)
         steps = []
-        again = thinwire.train(self.fields("parts", train__workers=1), quiet=True,
+        again = thinwire.train(self.fields("parts", **fields), quiet=True,
                                model=lambda weights, gradients, step: steps.append(step.number) or linear(
                                    weights, gradients, step))
-        self.assertEqual(steps[0], 13)
         self.assertEqual(again.digest, whole.digest)
+        return steps[0]
+
+    def test_an_exception_ends_the_run_and_loses_no_step(self):
+        whole = self.train("whole", train__workers=1)
+        self.assertEqual(self.goes_on(whole, train__workers=1), 13)
 
     def test_several_workers_go_back_to_their_last_checkpoint(self):
-        whole = self.train("whole")
-
-        def failing(weights, gradients, step):
-            if step.number == 13:
-                raise LookupError("no such row")
-            return linear(weights, gradients, step)
-
-        with self.assertRaisesRegex(LookupError, "no such row"):
-            self.train("parts", failing, checkpoint__every=5)
-        steps = []
-        again = thinwire.train(self.fields("parts", checkpoint__every=5), quiet=True,
-                               model=lambda weights, gradients, step: steps.append(step.number) or linear(
-                                   weights, gradients, step))
-        self.assertEqual(steps[0], 10)
-        self.assertEqual(again.digest, whole.digest)
+        self.assertEqual(self.goes_on(self.train("whole"), checkpoint__every=5), 10)
 
     def test_an_interrupt_ends_the_run_after_a_step_of_all_workers(self):
         whole = self.train("whole")
