@@ -51,8 +51,8 @@ struct JoiningResult {
 
 // Enrols this machine, trains until the run is complete or `stop` is set, and says how it ended.
 // The same call returns to the run after any interruption. Waits as long as it takes for other
-// members; a server that is lost meanwhile is waited for, too. Throws std::runtime_error for an
-// address or a token that is not of a run, for a run that does not admit this machine or does not
+// members; a server that is lost meanwhile is waited for, too. Throws Error for an address
+// or a token that is not of a run, for a run that does not admit this machine or does not
 // fit it, if own_model is missing or the run's model is not external, and for anything that fails
 // here, after telling the others that it leaves.
 JoiningResult join_run(const JoiningOptions& options);

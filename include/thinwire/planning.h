@@ -58,9 +58,9 @@ struct RunPlan {
 };
 
 // Compares all methods, each with the recipe's settings and variations of them. `tolerance`: the
-// expected loss in nats that may be given up to save time. Throws std::runtime_error naming the
-// member whose speed is not given by exactly one of flops and gpu, and what the recipe or the
-// members rule out.
+// expected loss in nats that may be given up to save time. Throws UsageError naming the member
+// whose speed is not given by exactly one of flops and gpu, and what the recipe or the members rule
+// out.
 RunPlan plan_run(const Recipe& recipe, const std::vector<PlanMember>& members,
                  double tolerance = 0.05);
 

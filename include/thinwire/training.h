@@ -38,7 +38,7 @@ struct TrainingResult {
 // Trains with train.workers threads, from data that `thinwire prepare` wrote, and resumes the run
 // in run.dir if there is one; a run stopped at any step and resumed gives the same bits as one
 // never stopped. A run that is finished already trains nothing and gives its results. Throws
-// std::runtime_error for recipes that do not fit the machine, the data or the folder, and for
+// UsageError for recipes that do not fit the machine, the data or the folder, and Error for
 // anything that fails during training; checkpoints written before stay usable.
 TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options = {});
 

@@ -4,23 +4,12 @@
 #pragma once
 
 #include <exception>
-#include <stdexcept>
 #include <string>
 #include <tl/expected.hpp>
 
+#include "thinwire/error.h"
+
 namespace thinwire {
-
-// Something failed although the program was used correctly (exit status 1).
-class Error : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-// The program was used wrongly: bad flag, bad recipe, missing argument (exit status 2).
-class UsageError : public Error {
- public:
-  using Error::Error;
-};
 
 // Why an operation over the network failed.
 enum class FailureKind {
