@@ -17,11 +17,13 @@ class LosingASite(ClusterCase):
         for number in range(SERVERS):
             said = len(server.messages)
             members[f"member{number}"] = self.join(f"member{number}", "--row-seconds", "0.01",
+                                                   "--name", f"machine{number}",
                                                    address=self.cluster.address(number))
             server.wait_for("is catching up", after=said)
         self.wait_for_step(20)
         self.cluster.kill(lost)
-        server.wait_for(f"member {lost} ({self.status()['members'][lost]['key'][:10]}) is lost")
+        key = self.status()["members"][lost]["key"][:10]
+        server.wait_for(f"member {lost} ({key}, machine{lost}) is lost")
         self.wait_for_step(self.status()["step"] + 20)
         said = len(server.messages)
         self.cluster.start(lost)
