@@ -109,8 +109,8 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
       signer_(signer_of(200)),
       courier_(network_.connect(transport::participant_name(signer_->key()))),
       plan_(std::make_unique<membership::RecipePlan>(resolved_, method::tensors_of(resolved_))),
-      initial_state_(
-          member::make_initial_state(resolved_, vocabulary_.get(), {}, kRun, {signer_->key()})) {
+      initial_state_(member::make_initial_state(resolved_, vocabulary_.get(), {}, kRun,
+                                                {signer_->key()}, [](std::string_view) {})) {
   std::promise<void> stored;
   courier_->put(initial_state_.weights, transport::Priority::kBulk,
                 [&stored](const Result<void>&) { stored.set_value(); });

@@ -99,7 +99,8 @@ using MessageSink = std::function<void(std::string_view text)>;
 // Where a run shows what it does.
 struct Display {
   MessageSink message = print_message;
-  bool progress = true;  // whether it is shown as a Progress on stderr
+  MessageSink needed = print_needed;  // without which the command would be of no use
+  bool progress = true;               // whether it is shown as a Progress on stderr
 };
 
 // How fast a run goes at present: the mean over its latest steps, from which the time left follows.

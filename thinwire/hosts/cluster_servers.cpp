@@ -16,7 +16,8 @@ constexpr double kLeastSilenceSeconds = 6;
 
 class ClusterServers final : public RunServers {
  public:
-  explicit ClusterServers(const ClusterOptions& options) : entrance_(options) {}
+  ClusterServers(const ClusterOptions& options, events::MessageSink message)
+      : entrance_(options), message_(std::move(message)) {}
 
   Carrier carrier() const override { return Carrier::kCluster; }
   Seed new_seed(uint64_t run, const std::string& name) const override {
@@ -49,7 +50,8 @@ class ClusterServers final : public RunServers {
          .streams = {serve::kLedgerStream, kEntryStream, kKeysStream},
          .replicas = kReplicas,
          .settle_s = kSettleSeconds,
-         .site = sites.empty() ? "" : sites.front()});
+         .site = sites.empty() ? "" : sites.front()},
+        message_);
   }
   const Entrance& entrance() const override { return entrance_; }
   std::unique_ptr<SharedKeys> share_keys(transport::Courier& courier, const Signer& coordinators,
@@ -59,14 +61,16 @@ class ClusterServers final : public RunServers {
 
  private:
   const ClusterEntrance entrance_;
+  const events::MessageSink message_;
   Seed seed_{};
   double silence_s_ = kTimeoutSeconds;  // as of NatsTarget
 };
 
 }  // namespace
 
-std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options) {
-  return std::make_unique<ClusterServers>(options);
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options,
+                                        events::MessageSink message) {
+  return std::make_unique<ClusterServers>(options, std::move(message));
 }
 
 }  // namespace thinwire::hosts

@@ -30,15 +30,15 @@
 
 namespace thinwire::hosts {
 
-SiteRanks::SiteRanks()
+SiteRanks::SiteRanks(const events::MessageSink& message)
     : job_(transport::join_mpi_job(0, {})),
       ranks_(
           transport::make_hub_communicator(job_->hub(job_->rank()), job_->size(), job_->rank())) {
   if (!leads() || count() == 1) return;
-  job_->hub(0)->tell_waits([](const std::vector<int>& others, double seconds) {
-    events::print_message(fmt::format("waits for rank{} {} of this site, for {} so far",
-                                      others.size() == 1 ? "" : "s", fmt::join(others, ", "),
-                                      format_seconds(seconds)));
+  job_->hub(0)->tell_waits([message](const std::vector<int>& others, double seconds) {
+    message(fmt::format("waits for rank{} {} of this site, for {} so far",
+                        others.size() == 1 ? "" : "s", fmt::join(others, ", "),
+                        format_seconds(seconds)));
   });
   site_.emplace(*ranks_);
 }
@@ -379,7 +379,7 @@ JoinResult join_run(const JoinOptions& options) {
         "[train] launcher must be \"threads\" with --hours or --pause-when, got \"mpi\": the "
         "processes of a job do not pause together");
   }
-  SiteRanks ranks;
+  SiteRanks ranks(options.display.message);
   if (!ranks.leads()) {
     if (options.on_start) options.on_start();
     ranks.help();

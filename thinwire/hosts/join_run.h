@@ -64,25 +64,25 @@ struct JoinResult {
 // rejoins the run after any interruption. run.dir is runs/joined-ID by default, where ID is the
 // start of the run's name, and runs/audited-ID for an auditor. With train.launcher = "mpi" every
 // rank of the job calls it; rank 0 is the member, and the others compute gradients with it
-// (train/site.h). Throws UsageError for fields that
-// belong to the run, for a folder that holds something else, for a run that does not fit this
-// machine, for one whose model is external if own_model is not given, and for rules of pauses that
-// this machine cannot follow; Error if the run cannot
-// be reached or does not admit this member, and for whatever run_member (member/member.h) throws.
+// (train/site.h). Throws UsageError for fields that belong to the run, for a folder that holds
+// something else, for a run that does not fit this machine, for one whose model is external if
+// own_model is not given, and for rules of pauses that this machine cannot follow; Error if the run
+// cannot be reached or does not admit this member, and for whatever run_member (member/member.h)
+// throws.
 JoinResult join_run(const JoinOptions& options);
 
 // The ranks of an MPI job as one member of a run of many hosts (train/site.h).
 class SiteRanks {
  public:
   // Joins the job in which this process was started; once per process. Throws UsageError in a
-  // program built without MPI.
-  SiteRanks();
+  // program built without MPI. `message` is told which other ranks rank 0 waits for.
+  explicit SiteRanks(const events::MessageSink& message);
 
   int count() const { return job_->size(); }
   bool leads() const { return job_->rank() == 0; }
-  // Of rank 0: what the member computes with; null if it is the only rank.
+  // On rank 0: what the member computes with; null if it is the only rank.
   train::Site* site() { return site_ ? &*site_ : nullptr; }
-  // Of the others: computes for rank 0 until that has ended.
+  // On the others: computes for rank 0 until that has ended.
   void help() { train::help_site(*ranks_); }
 
  private:

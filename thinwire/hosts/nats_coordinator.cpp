@@ -23,7 +23,8 @@ std::string reason_of(const NatsCoordinator& coordinator, const Failure& failure
 
 }  // namespace
 
-std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& coordinator) {
+std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& coordinator,
+                                                        const events::MessageSink& message) {
   const transport::NatsOptions options{.target = coordinator.target,
                                        .run = coordinator.name,
                                        .self = coordinator.name,
@@ -38,9 +39,8 @@ std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& c
                             reason_of(coordinator, replicas.error())));
   }
   if (*replicas < coordinator.replicas) {
-    events::print_message(
-        fmt::format("the cluster has only {} for the run: losing one of them stops it",
-                    counted(int64_t{*replicas}, "server")));
+    message(fmt::format("the cluster has only {} for the run: losing one of them stops it",
+                        counted(int64_t{*replicas}, "server")));
   }
   auto courier = transport::connect_nats_courier(options);
   if (!courier) {

@@ -23,16 +23,18 @@ namespace {
 
 const std::vector<std::string> kStreams = {serve::kLedgerStream, kEntryStream};
 constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
-// Of a disk. The server stops storing at its first write that fails, begins again only when it is
-// started again, and until then passes on nothing from the coordinator. So it does not run while
-// its disk is full: then members and `thinwire status` see at once that nobody answers.
+// The room on a disk. The server stops storing at its first write that fails, begins again only
+// when it is started again, and until then passes on nothing from the coordinator. So it does not
+// run while its disk is full: then members and `thinwire status` see at once that nobody answers.
 constexpr uint64_t kFullBytes = 1 << 20;  // with less room than this
 constexpr uint64_t kRoomBytes = 4 << 20;  // and until there is this much
 
 class OwnServer final : public RunServers {
  public:
-  OwnServer(const std::string& listen, std::string address)
-      : listen_(parse_endpoint("--listen", listen)), address_(std::move(address)) {
+  OwnServer(const std::string& listen, std::string address, events::MessageSink message)
+      : listen_(parse_endpoint("--listen", listen)),
+        address_(std::move(address)),
+        message_(std::move(message)) {
     if (!address_.empty()) (void)parse_address("--address", address_);
   }
 
@@ -54,7 +56,7 @@ class OwnServer final : public RunServers {
                     with_coordinator(std::move(users)), kTimeoutSeconds);
     entrance_.emplace(address_.empty() ? far_address(listen_, server_->port()) : address_,
                       server_->authority());
-    events::print_message(server_->description());
+    message_(server_->description());
     if (address_.empty() && listens_everywhere(listen_)) print_addresses();
   }
   std::unique_ptr<transport::Courier> connect() override {
@@ -63,7 +65,8 @@ class OwnServer final : public RunServers {
                                            seed_,
                                            kTimeoutSeconds},
                                 .name = name_,
-                                .streams = kStreams});
+                                .streams = kStreams},
+                               message_);
   }
   const Entrance& entrance() const override { return *entrance_; }
   std::unique_ptr<ConnectionLimit> limit_connections(transport::Courier& courier) override {
@@ -106,7 +109,7 @@ class OwnServer final : public RunServers {
       std::string address = address_text({local, server_->port()});
       if (address != addresses.front()) addresses.push_back(std::move(address));
     }
-    events::print_message(
+    message_(
         fmt::format("members in the same network reach it at {}; for others, forward the port to "
                     "this machine and give --address",
                     fmt::join(addresses, " or ")));
@@ -131,6 +134,7 @@ class OwnServer final : public RunServers {
 
   const Endpoint listen_;
   const std::string address_;  // as given
+  const events::MessageSink message_;
   Seed seed_{};
   PublicKey key_;
   std::string name_;
@@ -143,8 +147,9 @@ class OwnServer final : public RunServers {
 
 }  // namespace
 
-std::unique_ptr<RunServers> use_own_server(const std::string& listen, const std::string& address) {
-  return std::make_unique<OwnServer>(listen, address);
+std::unique_ptr<RunServers> use_own_server(const std::string& listen, const std::string& address,
+                                           events::MessageSink message) {
+  return std::make_unique<OwnServer>(listen, address, std::move(message));
 }
 
 Seed RunServers::new_seed(uint64_t /*run*/, const std::string& /*name*/) const {

@@ -46,7 +46,7 @@ void check_token(Access& access, bool came_before) {
   if (!came_before) {
     (void)connect(access, access.newcomer);
   } else if (!try_connect(access, access.newcomer)) {
-    events::print_message(fmt::format(
+    access.message(fmt::format(
         "{} no longer accepts the token: those who have joined before go on, nobody else can join",
         access.address()));
   }
@@ -104,17 +104,20 @@ void announce(const RelayOptions& options, const fs::path& folder, int port,
                                   {"ca", fs::absolute(folder / kRelayAuthorityFile).string()}};
     write_file(options.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
-  events::print_message(fmt::format("relays the run at {}; machines at this site join with",
-                                    options.access.address()));
+  const events::Display& display = options.display;
+  display.message(fmt::format("relays the run at {}; machines at this site join with",
+                              options.access.address()));
   const std::string command = fmt::format("  thinwire join {} --token {}", address, token);
-  options.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
+  options.ready_file.empty() ? display.needed(command) : display.message(command);
 }
 
 // Shows what has gone through, and whether the run's server can be reached.
 class RelayDisplay {
  public:
-  explicit RelayDisplay(std::string address)
-      : address_(std::move(address)), progress_("relay", 0, {.bytes = true}) {}
+  RelayDisplay(std::string address, const events::Display& display)
+      : address_(std::move(address)),
+        print_(display.message),
+        progress_("relay", 0, {.bytes = true, .silent = !display.progress}) {}
 
   void show(const transport::Relay& relay) {
     show_problem(relay.problem());
@@ -133,13 +136,13 @@ class RelayDisplay {
   void show_problem(const std::string& problem) {
     if (problem.empty() == problem_.empty()) return;
     problem_ = problem;
-    events::print_message(
-        problem.empty()
-            ? fmt::format("{} can be reached again", address_)
-            : fmt::format("{} cannot be reached ({}); members try again", address_, problem));
+    print_(problem.empty()
+               ? fmt::format("{} can be reached again", address_)
+               : fmt::format("{} cannot be reached ({}); members try again", address_, problem));
   }
 
   const std::string address_;
+  const events::MessageSink print_;
   events::Progress progress_;
   std::string problem_;
   int64_t passed_ = 0;
@@ -159,6 +162,7 @@ transport::RelayCounts relay_run(const RelayOptions& options) {
   const fs::path folder = folder_of_relay(options);
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kRelay);
   Access access = options.access;
+  access.message = options.display.message;
   check_token(access, fs::exists(folder / kRelayAuthorityFile));
   const checkpoint::FolderClaim claim(folder, checkpoint::FolderOwner::kRelay);
   make_private_folder(folder);
@@ -167,7 +171,7 @@ transport::RelayCounts relay_run(const RelayOptions& options) {
   write_file(folder / kRelayPortFile, std::to_string(relay.port()));
   announce(options, folder, relay.port(), authority);
   if (options.on_start) options.on_start();
-  RelayDisplay display(options.access.address());
+  RelayDisplay display(options.access.address(), options.display);
   while (options.stop == nullptr || !*options.stop) {
     relay.serve(kServeSeconds);
     display.show(relay);

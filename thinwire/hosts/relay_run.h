@@ -8,6 +8,7 @@
 #include <string>
 
 #include "thinwire/base/file.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/transport/relay/relay.h"
 
@@ -22,7 +23,8 @@ struct RelayOptions {
   // Written once members may join: as ServeOptions::ready_file (serve_run.h).
   fs::path ready_file;
   const std::atomic<bool>* stop = nullptr;  // set from outside: end
-  std::function<void()> on_start = {};      // called just before `stop` is first checked
+  events::Display display = {};
+  std::function<void()> on_start = {};  // called just before `stop` is first checked
 };
 
 // Runs until `stop` is set; the same call with the same folder goes on at the same address, with

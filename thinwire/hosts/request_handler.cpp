@@ -247,8 +247,7 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   try {
     bytes = std::make_shared<const Bytes>(read_part(file->second, name));
   } catch (const Error& problem) {
-    events::print_message(
-        fmt::format("a member cannot have a file of the run: {}", problem.what()));
+    callbacks_.message(fmt::format("a member cannot have a file of the run: {}", problem.what()));
     return requests_.refuse(
         incoming, fmt::format("the coordinator no longer has {} as it was when the run was founded",
                               file->second.file.filename().string()));

@@ -17,6 +17,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/requests.h"
@@ -44,8 +45,7 @@ class Admission {
 
   // Who may connect, besides coordinators.
   std::vector<transport::NatsUser> users() const { return ring_.users(); }
-  // Enrols a key with a token, and returns its user; kRefused with the reason.
-  // As KeyRing::enrol.
+  // Enrols a key with a token, and returns its user, as KeyRing::enrol; kRefused with the reason.
   Result<transport::NatsUser> enrol(const PublicKey& token, const PublicKey& key,
                                     std::optional<Role> wanted, const std::string& machine);
   // Any thread. What the owner of a key calls its machine; empty: nothing, or nobody knows.
@@ -63,7 +63,7 @@ class Admission {
   bool is_revoked(const PublicKey& key) const;
   // Any thread. Whether the key is enrolled as a member's and not revoked.
   bool is_member(const PublicKey& key) const;
-  // Any thread. Likewise as an auditor's.
+  // Any thread. Whether it is enrolled as an auditor's and not revoked.
   bool is_auditor(const PublicKey& key) const;
   // Whether the key is enrolled, or a token's that is valid now.
   bool is_known(const PublicKey& key) const;
@@ -110,6 +110,7 @@ class RequestHandler {
     std::function<void(const Sha256& file)> provides = {};
     // Sites of servers, to be named to whoever asks for another; empty: servers are not sites.
     std::vector<std::string> sites = {};
+    events::MessageSink message = events::print_message;
   };
 
   // `files`: what may be requested, by blob name. All references must outlive it.

@@ -60,10 +60,12 @@ void ActivityDisplay::show_what_lasts() {
   }
 }
 
-RunDisplay::RunDisplay(const config::Recipe& recipe, MachineOf machine_of)
+RunDisplay::RunDisplay(const config::Recipe& recipe, MachineOf machine_of,
+                       const events::Display& display)
     : steps_(static_cast<uint64_t>(recipe.train.steps)),
       machine_of_(std::move(machine_of)),
-      progress_(recipe.run.name, recipe.train.steps, {}) {}
+      print_(display.message),
+      progress_(recipe.run.name, recipe.train.steps, {.silent = !display.progress}) {}
 
 void RunDisplay::record(const membership::Record& record, bool earlier, double now) {
   if (record.closing) {
@@ -102,9 +104,9 @@ void RunDisplay::show_earlier(const membership::State& state) const {
     parts.push_back(fmt::format("{} {}", count, name_of(phase)));
   }
   const uint64_t round = state.open.empty() ? state.next_round : state.open.front().round;
-  events::print_message(fmt::format("the run goes on from round {}; it had {} before: {}", round,
-                                    counted(static_cast<int64_t>(state.members.size()), "member"),
-                                    fmt::join(parts, ", ")));
+  print_(fmt::format("the run goes on from round {}; it had {} before: {}", round,
+                     counted(static_cast<int64_t>(state.members.size()), "member"),
+                     fmt::join(parts, ", ")));
 }
 
 void RunDisplay::show_changes(const membership::State& state) {
@@ -118,9 +120,8 @@ void RunDisplay::show_changes(const membership::State& state) {
     if (known && phases_[id] == member.phase) continue;
     if (!known) phases_.push_back(member.phase);
     phases_[id] = member.phase;
-    events::print_message(fmt::format("member {} ({}) is {}", id,
-                                      label_of(member.key, machine_of_(member.key)),
-                                      name_of(member.phase)));
+    print_(fmt::format("member {} ({}) is {}", id, label_of(member.key, machine_of_(member.key)),
+                       name_of(member.phase)));
   }
 }
 

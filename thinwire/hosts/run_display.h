@@ -51,7 +51,7 @@ class ActivityDisplay {
 // Used by one thread.
 class RunDisplay {
  public:
-  RunDisplay(const config::Recipe& recipe, MachineOf machine_of);
+  RunDisplay(const config::Recipe& recipe, MachineOf machine_of, const events::Display& display);
 
   // A record of the ledger, at `now`, in seconds of any clock; `earlier` as with serve::HostHooks.
   // The time left is estimated from rounds opened and closed since this coordinator's first
@@ -67,6 +67,7 @@ class RunDisplay {
 
   const uint64_t steps_;
   const MachineOf machine_of_;
+  const events::MessageSink print_;
   bool shown_ = false;                     // show() was called before
   std::vector<membership::Phase> phases_;  // as last shown
   std::map<uint64_t, uint64_t> open_;      // by round, the step after its last one

@@ -119,14 +119,14 @@ std::string RunEnd::lacking_message(const serve::CoordinatorHost& host) {
       several ? "s" : "", fmt::join(unfinished, ", "), several ? "" : "s");
 }
 
-void RunEnd::note_lacking(const serve::CoordinatorHost& host, const fs::path& file) {
-  const std::string text = lacking_message(host);
+std::string RunEnd::note_lacking(const serve::CoordinatorHost& host, const fs::path& file) {
+  std::string text = lacking_message(host);
   if (text.empty()) {
     fs::remove(file);
-    return;
+  } else {
+    write_file(file, text + "\n");
   }
-  write_file(file, text + "\n");
-  events::print_message(text);
+  return text;
 }
 
 bool RunEnd::awaits_results(const serve::CoordinatorHost& host, double now) {

@@ -56,8 +56,8 @@ class RunEnd {
   std::string waiting_message(const serve::CoordinatorHost& host);
   // If it is to end now: which members lack the final weights, in a sentence; empty if none does.
   static std::string lacking_message(const serve::CoordinatorHost& host);
-  // Prints that sentence and keeps it in `file`, which there is not if no member lacks them.
-  static void note_lacking(const serve::CoordinatorHost& host, const fs::path& file);
+  // Returns that sentence and keeps it in `file`, which there is not if no member lacks them.
+  static std::string note_lacking(const serve::CoordinatorHost& host, const fs::path& file);
   // Once the run is over: whether to keep waiting for results or for the digest, which ends 20 s
   // after the last member that has yet to report was present. One whose connection has ended is
   // not, nor is one that has been silent for long. `now`: seconds of any clock.

@@ -9,6 +9,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/connection_limit.h"
 #include "thinwire/hosts/entrance.h"
@@ -62,16 +63,19 @@ class RunServers {
   virtual std::string obstacle() const { return ""; }
 };
 
-// `listen`, `address`: HOST:PORT, as of ServeOptions (serve_run.h). Throws UsageError if they are
-// malformed; start() throws as transport::NatsServer does.
-std::unique_ptr<RunServers> use_own_server(const std::string& listen, const std::string& address);
+// `listen`, `address`: HOST:PORT, as of ServeOptions (serve_run.h). `message` is told which server
+// it is and where it is reached. Throws UsageError if they are malformed; start() throws as
+// transport::NatsServer does.
+std::unique_ptr<RunServers> use_own_server(const std::string& listen, const std::string& address,
+                                           events::MessageSink message);
 
 // The folder of a mailbox. check() throws UsageError if there is none, connect() if it cannot be
 // written to.
 std::unique_ptr<RunServers> use_mailbox(const fs::path& folder);
 
-// Throws as ClusterEntrance (entrance.h) does.
-std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options);
+// `message` is told if the cluster has fewer servers than copies are wanted. Throws as
+// ClusterEntrance (entrance.h) does.
+std::unique_ptr<RunServers> use_cluster(const ClusterOptions& options, events::MessageSink message);
 
 // The coordinator's connection to nats-servers, its own or a cluster's.
 struct NatsCoordinator {
@@ -83,8 +87,9 @@ struct NatsCoordinator {
   std::string site = {};             // of the coordinator; empty: servers are not sites
 };
 
-// Makes the stores of the run, unless they are there, and connects; prints a message if there are
+// Makes the stores of the run, unless they are there, and connects; `message` is told if there are
 // fewer servers than replicas. Throws Error if that fails.
-std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& coordinator);
+std::unique_ptr<transport::Courier> connect_coordinator(const NatsCoordinator& coordinator,
+                                                        const events::MessageSink& message);
 
 }  // namespace thinwire::hosts

@@ -276,8 +276,8 @@ class TokenConnection {
         requests_(*courier_, access.founder, *signer_) {
     const double wait_s = access.patience().answer_s;
     requests_.be_patient(
-        {.wait_s = wait_s, .begins = [wait_s] {
-           events::print_message(
+        {.wait_s = wait_s, .begins = [this, wait_s] {
+           access_.message(
                fmt::format("the run's coordinator has not answered yet; waits for it, up to {}",
                            format_seconds(wait_s)));
          }});

@@ -62,8 +62,8 @@ std::set<std::string> validation_sets(const RunDescription& description) {
   return names;
 }
 
-// Of the sketches by which payloads are compared: secret, and the same whenever this coordinator is
-// started.
+// The seed of the sketches by which payloads are compared: secret, and the same whenever this
+// coordinator is started.
 uint64_t sketch_seed(const Seed& coordinator) {
   Bytes secret;
   ByteWriter writer(secret);
@@ -74,9 +74,10 @@ uint64_t sketch_seed(const Seed& coordinator) {
 }
 
 std::unique_ptr<RunServers> servers_of(const ServeOptions& options) {
-  if (options.cluster) return use_cluster(*options.cluster);
+  const events::MessageSink& message = options.display.message;
+  if (options.cluster) return use_cluster(*options.cluster, message);
   if (!options.mailbox.empty()) return use_mailbox(options.mailbox);
-  return use_own_server(options.listen, options.address);
+  return use_own_server(options.listen, options.address, message);
 }
 
 // Everything here belongs to the thread that constructs it, except the host's own thread.
@@ -95,6 +96,8 @@ class Service {
   void start_host();
   void start_requests();
   void coordinate();
+  // Tells it on the terminal and on the page.
+  void announce(const std::string& message);
   void write_ready_file() const;
   void maintain_servers();
   void await_shared_keys();
@@ -156,7 +159,7 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       admission_(folder_, options.token_days),
       servers_(std::move(servers)),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
-      display_(run_.recipe, machine_of_),
+      display_(run_.recipe, machine_of_, options.display),
       end_(run_.recipe),
       ledger_(folder_ / kServerFolder) {
   page::LiveRun* const page =
@@ -179,7 +182,7 @@ void Service::connect() {
   // Before anything is stored, so that the disk does not fill up in the middle of the run.
   const RunDescription& run = run_.description;
   const uint64_t files = run.data_bytes() + (run.base ? run.base->bytes() : 0);
-  events::print_message(servers_->room(run_.recipe, static_cast<double>(files)));
+  options_.display.message(servers_->room(run_.recipe, static_cast<double>(files)));
   servers_->start(run_.recipe, run_.seed, admission_.users());
   servers_->entrance().store(folder_ / kServerFolder);
   courier_ = servers_->connect();
@@ -214,10 +217,7 @@ void Service::start_host() {
   options.hooks.is_auditor = [this](const PublicKey& key) { return admission_.is_auditor(key); };
   options.hooks.check = serve::payload_check(run_.recipe, plan_, run_.description.founding.run,
                                              sketch_seed(run_.seed));
-  options.hooks.message = [this](const std::string& text) {
-    events::print_message(text);
-    if (watch_) watch_->add_message(text);
-  };
+  options.hooks.message = [this](const std::string& text) { announce(text); };
   options.hooks.loss = [this](const membership::Loss& loss) {
     if (watch_) watch_->add_loss(loss);
   };
@@ -248,10 +248,10 @@ void Service::start_requests() {
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
           servers_->checks_names(), [this](const Sha256& file) { host_->protect(file); },
-          servers_->entrance().sites()});
+          servers_->entrance().sites(), options_.display.message});
 }
 
-// Of those that send a join request; also called by the host's thread.
+// About those that send a join request; also called by the host's thread.
 std::string Service::why_no_member(const PublicKey& key) const {
   if (admission_.is_revoked(key)) return "its key was revoked";
   if (admission_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
@@ -284,6 +284,11 @@ void Service::coordinate() {
   }
 }
 
+void Service::announce(const std::string& message) {
+  options_.display.message(message);
+  if (watch_) watch_->add_message(message);
+}
+
 void Service::write_ready_file() const {
   const Entrance& entrance = servers_->entrance();
   const std::string address = entrance.address();
@@ -295,21 +300,21 @@ void Service::write_ready_file() const {
                                   {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
     write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
+  if (options_.on_ready) options_.on_ready(address, token);
   const bool external = method::is_external(run_.recipe);
-  events::print_message(fmt::format(
+  const events::Display& display = options_.display;
+  display.message(fmt::format(
       "{} is served at {}; members join with{}", run_.recipe.run.name, entrance.served_at(),
       external ? " a program that has the model, the address and the token" : entrance.hint()));
   const std::string command = external
                                   ? fmt::format("  {} {}", address, token)
                                   : fmt::format("  thinwire join {} --token {}", address, token);
-  options_.ready_file.empty() ? events::print_needed(command) : events::print_message(command);
+  options_.ready_file.empty() ? display.needed(command) : display.message(command);
 }
 
 void Service::maintain_servers() {
   const std::string message = servers_->maintain();
-  if (message.empty()) return;
-  events::print_message(message);
-  if (watch_) watch_->add_message(message);
+  if (!message.empty()) announce(message);
 }
 
 // So that every coordinator that a newcomer may reach knows the token of the ready file.
@@ -319,7 +324,7 @@ void Service::await_shared_keys() {
   bool reported = false;
   while (!shared_keys_->serve_pending() && !stopped()) {
     if (watch.seconds() > kQuorumSeconds && !std::exchange(reported, true)) {
-      events::print_message(
+      options_.display.message(
           "waits for the cluster to store the run's keys; are most of its servers up?");
     }
     std::this_thread::sleep_for(kPause);
@@ -342,10 +347,8 @@ void Service::keep_folder() {
     folder_problem_.clear();
   } catch (const Error& problem) {
     if (std::exchange(folder_problem_, problem.what()) == problem.what()) return;
-    const std::string message =
-        fmt::format("{}; the run goes on without that, and it is tried again", problem.what());
-    events::print_message(message);
-    if (watch_) watch_->add_message(message);
+    announce(
+        fmt::format("{}; the run goes on without that, and it is tried again", problem.what()));
   }
 }
 
@@ -361,28 +364,24 @@ void Service::shut_out_excluded() {
   }
 }
 
-// Likewise those who have too many connections. Tokens may have any number, of those who are
-// enrolling.
+// Revokes the keys of those who have too many connections. Tokens may have any number: those of who
+// is enrolling.
 void Service::shut_out_crowding() {
   if (!connections_) return;
   for (const PublicKey& owner : connections_->exceeded(monotonic_seconds())) {
     if (!admission_.is_enrolled(owner)) continue;
     admission_.revoke(owner);
-    const std::string message = fmt::format(
+    announce(fmt::format(
         "the participant with key {} was shut out: it had more than {} connections for {:g} s",
-        transport::key_id(owner), kMaxConnections, kToleratedSeconds);
-    events::print_message(message);
-    if (watch_) watch_->add_message(message);
+        transport::key_id(owner), kMaxConnections, kToleratedSeconds));
   }
 }
 
 void Service::report_leader() {
   if (leads() == leads_) return;
   leads_ = !leads_;
-  const std::string message = leads_ ? "takes over: no other coordinator leads the run"
-                                     : "stands by: another coordinator leads the run";
-  events::print_message(message);
-  if (watch_) watch_->add_message(message);
+  announce(leads_ ? "takes over: no other coordinator leads the run"
+                  : "stands by: another coordinator leads the run");
 }
 
 // Says here what lasts, and to the members everything.
@@ -395,7 +394,7 @@ void Service::report_waiting() {
   const bool lasts = text == std::exchange(waiting_, text);
   if (!lasts || text == reported_waiting_) return;
   reported_waiting_ = text;
-  if (!text.empty() && leads()) events::print_message("waits for " + text);
+  if (!text.empty() && leads()) options_.display.message("waits for " + text);
 }
 
 Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
@@ -425,7 +424,7 @@ ServeResult Service::serve() {
     report_waiting();
     if (host_failed_) throw Error(host_failure_);
     if (const std::string text = end_.waiting_message(*host_); !text.empty()) {
-      events::print_message(text);
+      options_.display.message(text);
     }
     // A member that was lost may come back once the run is over.
     if (over_ && host_->unfinished().empty() && !end_.awaits_results(*host_, monotonic_seconds())) {
@@ -440,7 +439,9 @@ ServeResult Service::serve() {
 }
 
 ServeResult Service::finish() {
-  end_.note_lacking(*host_, folder_ / kServerFolder / kLackingFile);  // before the summary
+  // Before the summary.
+  const std::string lacking = end_.note_lacking(*host_, folder_ / kServerFolder / kLackingFile);
+  if (!lacking.empty()) options_.display.message(lacking);
   if (finished_before()) {
     return {ServeOutcome::kFinished, plan_.rounds(), events::read_summary(summary_file(folder_))};
   }
@@ -460,7 +461,7 @@ ServeResult Service::finish() {
 ServeResult serve_run(config::Recipe recipe, const ServeOptions& options) {
   std::unique_ptr<RunServers> servers = servers_of(options);
   const fs::path folder = recipe.run.dir;
-  ServedRun run = open_served_run(std::move(recipe), *servers);
+  ServedRun run = open_served_run(std::move(recipe), *servers, options.display.message);
   if (fs::exists(summary_file(folder)) && !fs::exists(folder / kServerFolder / kLackingFile)) {
     return {ServeOutcome::kAlreadyFinished, 0, events::read_summary(summary_file(folder))};
   }

@@ -11,6 +11,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/entrance.h"
@@ -31,9 +32,12 @@ struct ServeOptions {
   // "token", and "ca", the file that holds the certificate of the run's authority. Empty: not
   // written.
   fs::path ready_file;
+  // Called once members may join. May be empty.
+  std::function<void(const std::string& address, const std::string& token)> on_ready = {};
   double token_days = 30;  // how long the token of the ready file is valid; 0: without limit
   const std::atomic<bool>* stop = nullptr;  // set from outside: stop cleanly, to resume later
-  std::function<void()> on_start = {};      // called just before `stop` is first checked
+  events::Display display = {};
+  std::function<void()> on_start = {};  // called just before `stop` is first checked
   // Called with the resolved recipe and the number of rounds, before members may join. The object
   // that it returns receives the state of the run (run_watch.h) and must outlive the call. May be
   // empty.

@@ -150,7 +150,8 @@ uint64_t run_id(const config::Recipe& recipe, const PreparedText& text) {
 }
 
 // Describes the base in train.init, or checks that it is the one that is described.
-void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
+void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest,
+               const events::MessageSink& message) {
   if (digest == 0) return;
   std::optional<DescribedBase>& base = run.description.base;
   const std::vector<fs::path> files = train::initial_model_files(recipe);
@@ -167,7 +168,7 @@ void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
     run.files.merge(base_parts(*base, folder));
     return;
   }
-  events::print_message(
+  message(
       fmt::format("[train] init: {} holds the base's weights in other files than those with which "
                   "the run started, so members cannot receive the base; they need a copy of their "
                   "own (train.init=FOLDER)",
@@ -176,11 +177,11 @@ void take_base(ServedRun& run, const config::Recipe& recipe, uint64_t digest) {
 
 // Makes snapshot 0, and the founding if there is none yet.
 void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary* vocabulary,
-           uint64_t id) {
+           uint64_t id, const events::MessageSink& message) {
   membership::Founding& founding = run.description.founding;
   member::InitialState initial =
       member::make_initial_state(recipe, vocabulary, sha256(as_bytes(run.description.recipe)), id,
-                                 {make_signer(run.seed)->key()});
+                                 {make_signer(run.seed)->key()}, message);
   if (!founding.coordinators.empty() && founding != initial.founding) {
     throw UsageError(
         fmt::format("{} holds a run that started with different weights or a different "
@@ -189,7 +190,7 @@ void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary*
   }
   founding = std::move(initial.founding);
   run.weights = std::move(initial.weights);
-  take_base(run, recipe, initial.base_digest);
+  take_base(run, recipe, initial.base_digest, message);
 }
 
 void store_description(ServedRun& run, const config::Recipe& recipe) {
@@ -217,7 +218,8 @@ Seed coordinator_seed(const fs::path& run_folder) {
   return load_seed(run_folder / kServerFolder / kKeyFile);
 }
 
-ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
+ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
+                          const events::MessageSink& message) {
   servers.check(recipe.run.dir);
   check_servable(recipe);
   PreparedText text;
@@ -237,7 +239,8 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers) {
   const bool is_founded = fs::exists(folder / kDescriptionFile);
   if (is_founded) run.description = founded(recipe, run.description);
   // The model in train.init may have moved since.
-  found(run, recipe, text.vocabulary.get(), is_founded ? run.description.founding.run : id);
+  found(run, recipe, text.vocabulary.get(), is_founded ? run.description.founding.run : id,
+        message);
   if (!is_founded) store_description(run, recipe);
   for (const DataFile& one : data_files(run.description)) {
     run.files.emplace(one.blob.name,

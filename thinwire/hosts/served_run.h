@@ -18,6 +18,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_description.h"
@@ -54,11 +55,13 @@ struct ServedRun {
 fs::path served_folder(const config::Recipe& recipe);
 
 // Founds the run of a recipe in recipe.run.dir, or opens the one founded there. `servers`: what
-// carries it; nothing is started. All coordinators of a run on an account of a cluster have the
-// same key. Throws UsageError if the recipe cannot be a run of many hosts, if the folder holds
-// something else or a run with another recipe (naming the fields), other data or other servers;
-// Error if the data is not prepared, or if another process serves the run.
-ServedRun open_served_run(config::Recipe recipe, const RunServers& servers);
+// carries it; nothing is started. `message` is told what the user should know. All coordinators of
+// a run on an account of a cluster have the same key. Throws UsageError if the recipe cannot be a
+// run of many hosts, if the folder holds something else or a run with another recipe (naming the
+// fields), other data or other servers; Error if the data is not prepared, or if another process
+// serves the run.
+ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
+                          const events::MessageSink& message);
 
 // Throws UsageError, naming the fields that differ, unless `founded`, by another coordinator,
 // describes this run.

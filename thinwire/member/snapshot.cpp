@@ -137,12 +137,12 @@ Result<std::unique_ptr<checkpoint::CheckpointReader>> open_snapshot(std::span<co
 
 InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                 const Sha256& recipe_hash, uint64_t run,
-                                std::vector<PublicKey> coordinators) {
+                                std::vector<PublicKey> coordinators,
+                                const events::MessageSink& message) {
   check_hosted(recipe);
   method::require_initial_model(recipe);
   const tensor::Layout layout(method::tensors_of(recipe));
-  const train::StartingWeights start =
-      train::starting_weights(recipe, vocabulary, layout, events::print_message);
+  const train::StartingWeights start = train::starting_weights(recipe, vocabulary, layout, message);
   auto bytes = std::make_shared<const Bytes>(
       make_snapshot(run, 0, *start.trained, {}, fs::path(recipe.run.dir) / kSnapshotFolder));
   const transport::BlobId id = transport::blob_id(*bytes);

@@ -19,6 +19,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -54,19 +55,20 @@ struct InitialState {
   membership::Founding founding;
   // To be stored as a blob under the coordinator's name before the host starts.
   std::shared_ptr<const Bytes> weights;
-  // Of the model that an adapter's factors belong to (checkpoint/adapter_base.h); 0: snapshot 0 has
-  // everything that a member needs.
+  // The digest of the model that an adapter's factors belong to (checkpoint/adapter_base.h); 0:
+  // snapshot 0 has everything that a member needs.
   uint64_t base_digest = 0;
 };
 
 // The weights are those with which `thinwire train` starts: from train.init, or at random from
 // run.seed. `recipe`: resolved; `vocabulary`: null for an external model; `recipe_hash`: of what
 // members receive; `run`: the run's identity (checkpoint::new_run_id); `coordinators`: the keys
-// whose records count, in any order. The same arguments give the same bytes, so a coordinator that
-// starts again founds the same run. Throws UsageError as check_hosted (member/member.h) and
-// train::starting_weights do.
+// whose records count, in any order; `message` is told what the user should know of the weights.
+// The same arguments give the same bytes, so a coordinator that starts again founds the same run.
+// Throws UsageError as check_hosted (member/member.h) and train::starting_weights do.
 InitialState make_initial_state(const config::Recipe& recipe, const data::Vocabulary* vocabulary,
                                 const Sha256& recipe_hash, uint64_t run,
-                                std::vector<PublicKey> coordinators);
+                                std::vector<PublicKey> coordinators,
+                                const events::MessageSink& message);
 
 }  // namespace thinwire::member
