@@ -1,3 +1,36 @@
+# Installed by `cmake --install`: the program (--component program), and what other programs link
+# (--component embedding).
+include(GNUInstallDirs)
+
+# thinwire_install_output(<file> <command>...): what a command prints, as a file below the prefix.
+function(thinwire_install_output file)
+  string(MAKE_C_IDENTIFIER "${file}" written)
+  set(written "${CMAKE_CURRENT_BINARY_DIR}/${written}")
+  cmake_path(GET file PARENT_PATH folder)
+  cmake_path(GET file FILENAME name)
+  string(JOIN "\" \"" command ${ARGN})
+  install(CODE "execute_process(COMMAND \"${command}\" OUTPUT_FILE \"${written}\"
+                COMMAND_ERROR_IS_FATAL ANY)"
+          COMPONENT program)
+  install(FILES "${written}" DESTINATION "${folder}" RENAME "${name}" COMPONENT program)
+endfunction()
+
+# The program, with its recipes, its completion and its manual page.
+function(thinwire_install_program target)
+  set(program "$<TARGET_FILE:${target}>")
+  set(share "${CMAKE_INSTALL_DATADIR}")
+  install(TARGETS ${target} RUNTIME COMPONENT program)
+  install(DIRECTORY "${CMAKE_SOURCE_DIR}/recipes" DESTINATION "${share}/thinwire"
+          COMPONENT program)
+  thinwire_install_output("${share}/bash-completion/completions/thinwire"
+                          "${program}" completion bash)
+  thinwire_install_output("${share}/zsh/vendor-completions/_thinwire" "${program}" completion zsh)
+  thinwire_install_output("${share}/fish/vendor_completions.d/thinwire.fish"
+                          "${program}" completion fish)
+  thinwire_install_output("${CMAKE_INSTALL_MANDIR}/man1/thinwire.1"
+                          python3 "${CMAKE_SOURCE_DIR}/tools/package/make_man.py" "${program}")
+endfunction()
+
 # What other programs link: three archives of layers, public headers (include/thinwire) and a CMake
 # package, whose components are the targets thinwire::spec, thinwire::core and thinwire::run. Each
 # contains the ones before it. docs/embedding.md describes them.
@@ -9,7 +42,6 @@
 if(THINWIRE_TORCH)
   return()  # programs would have to find the LibTorch that this build uses
 endif()
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(THINWIRE_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/thinwire")
@@ -37,7 +69,7 @@ thinwire_archive(spec
                  LINK Threads::Threads fmt::fmt tomlplusplus::tomlplusplus PkgConfig::xxhash
                       OpenSSL::Crypto)
 thinwire_archive(core DEPENDS spec
-                 LAYERS events data transport tensor model eval optim codec sync checkpoint convert
+                 LAYERS events data transport tensor model eval optim codec sync checkpoint convert face_core
                  LINK PkgConfig::sentencepiece PkgConfig::zstd PkgConfig::icu BZip2::BZip2
                       ZLIB::ZLIB hwy::hwy OpenSSL::SSL ${mpi} ${nats})
 thinwire_archive(run DEPENDS core

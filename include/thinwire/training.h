@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -26,9 +27,10 @@ struct TrainingOptions : RunCallbacks {
 };
 
 struct TrainingResult {
-  int64_t steps = 0;      // completed
-  bool finished = false;  // false: stopped
-  // Of a finished run.
+  int64_t steps = 0;                  // completed
+  bool finished = false;              // false: stopped
+  std::filesystem::path folder = {};  // run.dir
+  // Set for a finished run.
   double train_loss = 0;                      // nats per token, mean of the last steps
   std::map<std::string, double> losses = {};  // by validation set
   double bytes_sent_per_step = 0;             // by one worker

@@ -145,6 +145,34 @@ class Examples(unittest.TestCase):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.01)
 
+    def test_prepares_trains_and_continues_a_text(self):
+        folder = self.folder / "text"
+        fields = [f"data.dir={folder}/tokens", f"run.dir={folder}/run"]
+        sentence = "a line of a small"
+        said = output_of(self.build("text"), self.recipe, sentence, *fields).split("\n")
+        for name, tokens in re.findall(r"^(\w+) .*?([\d.k]+) tokens", output_of(BINARY, "prepare", self.recipe, fields[0]),
+                                       re.MULTILINE):
+            self.assertTrue(any(line.startswith(f"{name}: ") for line in said), (name, said))
+        (folder / "sentence.txt").write_text(sentence)
+        (folder / "items").mkdir()
+        output_of(BINARY, "eval", folder / "run", "perplexity", "--text", folder / "sentence.txt", "--items",
+                  folder / "items/all.jsonl")
+        item = json.loads((folder / "items/all.jsonl").read_text())
+        self.assertIn(f"log-likelihood {item['log_likelihood']:.4f}", said)
+        continued = output_of(BINARY, "generate", folder / "run", "--prompt", sentence, "--greedy", "--tokens", 8)
+        self.assertEqual("\n".join(said).split("\n", 3)[3], continued)
+
+    def test_the_program_is_installed_with_its_recipes_completion_and_manual(self):
+        prefix = self.folder / "program"
+        output_of("cmake", "--install", BUILD, "--prefix", prefix, "--component", "program")
+        program = prefix / "bin/thinwire"
+        self.assertEqual(output_of(program, "--version"), output_of(BINARY, "--version"))
+        self.assertTrue((prefix / "share/thinwire/recipes/quickstart.toml").exists())
+        for shell, file in (("bash", "bash-completion/completions/thinwire"), ("zsh", "zsh/vendor-completions/_thinwire"),
+                            ("fish", "fish/vendor_completions.d/thinwire.fish")):
+            self.assertEqual((prefix / "share" / file).read_text(), output_of(BINARY, "completion", shell))
+        self.assertIn("join", (prefix / "share/man/man1/thinwire.1").read_text())
+
     def test_plans_without_tensors(self):
         program = self.build("plan")
         said = output_of(program, self.recipe)

@@ -8,12 +8,17 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
+#include "thinwire/joining.h"
+#include "thinwire/serving.h"
 #include "thinwire/training.h"
 
 namespace thinwire {
@@ -103,6 +108,45 @@ TEST_P(OwnModelRun, ResumesBitForBit) {
   EXPECT_FALSE(part.finished);
   EXPECT_LT(part.steps, kSteps);
   EXPECT_EQ(train(recipe("parts", method)).digest, whole.digest);
+}
+
+// serve_run (thinwire/serving.h) and join_run (thinwire/joining.h) in one process.
+TEST_F(OwnModelCase, IsServedAndJoinedThroughAMailbox) {
+  const std::vector<std::string> method = {"sync.method=distro", "sync.timeout_s=60"};
+  std::filesystem::create_directory(folder_ / "mailbox");
+  std::promise<std::pair<std::string, std::string>> ready;
+  ServingOptions serving;
+  serving.mailbox = folder_ / "mailbox";
+  serving.on_ready = [&](const std::string& address, const std::string& token) {
+    ready.set_value({address, token});
+  };
+  std::vector<std::string> told;
+  serving.on_message = [&](std::string_view line) { told.emplace_back(line); };
+  auto served = std::async(std::launch::async, [&] {
+    try {
+      return serve_run(recipe("served", method), serving);
+    } catch (const Error&) {
+      ready.set_exception(std::current_exception());
+      throw;
+    }
+  });
+  const auto [address, token] = ready.get_future().get();
+  std::vector<std::future<JoiningResult>> members;
+  for (const char* name : {"a", "b"}) {
+    JoiningOptions joining;
+    joining.address = address;
+    joining.token = token;
+    joining.folder = folder_ / name;
+    joining.own_model = &model_;
+    members.push_back(std::async(std::launch::async, [joining] { return join_run(joining); }));
+  }
+  const std::string digest = train(recipe("alone", method)).digest;
+  for (auto& member : members) EXPECT_EQ(member.get().digest, digest);
+  const ServingResult result = served.get();
+  EXPECT_TRUE(result.finished);
+  EXPECT_EQ(result.digest, digest);
+  EXPECT_EQ(result.folder, folder_ / "served");
+  EXPECT_THAT(told, testing::Contains(testing::HasSubstr("members join with")));
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, OwnModelRun, testing::ValuesIn(method_names()),

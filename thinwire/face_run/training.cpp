@@ -22,6 +22,7 @@ TrainingResult train_model(const Recipe& recipe, const TrainingOptions& options)
   launch::TrainResult trained = launch::train(recipe.parts().recipe, run);
   TrainingResult result;
   result.steps = trained.step;
+  result.folder = recipe.parts().recipe.run.dir;
   result.finished = trained.outcome != launch::Outcome::kStopped;
   result.train_loss = trained.summary.train_loss;
   result.losses = std::move(trained.summary.val_loss);

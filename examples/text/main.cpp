@@ -1,0 +1,31 @@
+// Prepares the texts of a recipe, trains on them, and shows what the model thinks of a sentence and
+// how it goes on.
+//
+//   text_example RECIPE SENTENCE [table.field=value ...]
+#include <thinwire/preparing.h>
+#include <thinwire/trained_model.h>
+#include <thinwire/training.h>
+
+#include <cstdio>
+#include <exception>
+#include <string>
+#include <vector>
+
+int main(int count, char** words) try {
+  if (count < 3)
+    throw thinwire::UsageError("usage: text_example RECIPE SENTENCE [FIELD=VALUE ...]");
+  const thinwire::Recipe recipe(words[1], std::vector<std::string>(words + 3, words + count));
+  const std::string sentence = words[2];
+
+  const thinwire::PreparedData data = thinwire::prepare_data(recipe);
+  for (const auto& set : data.sets) std::printf("%s: %lu tokens\n", set.name.c_str(), set.tokens);
+
+  const thinwire::TrainedModel model(thinwire::train_model(recipe).folder);
+  std::printf("log-likelihood %.4f\n", model.log_likelihood(sentence));
+  std::printf("%s%s\n", sentence.c_str(),
+              model.generate(sentence, {.tokens = 8, .temperature = 0}).c_str());
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "%s\n", error.what());
+  return 1;
+}
