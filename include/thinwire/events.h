@@ -12,8 +12,8 @@ namespace thinwire::events {
 // Seconds of one step by phase, e.g. {"data", .1}, {"compute", .7}, {"exchange", .2}.
 using PhaseSeconds = std::vector<std::pair<std::string, double>>;
 
-// Of pairs of answers (recipe table [preference]): means over the pairs. An answer's reward is beta
-// times the difference between its log-likelihoods with the model trained and the model at the
+// For pairs of answers (recipe table [preference]): means over the pairs. An answer's reward is
+// beta times the difference between its log-likelihoods with the model trained and the model at the
 // start.
 struct Rewards {
   double accuracy = 0;  // share of pairs whose chosen answer has the larger reward
@@ -22,7 +22,7 @@ struct Rewards {
   double rejected = 0;
 };
 
-// One optimizer step over all workers. Of every event `step` counts completed steps, the event's
+// One optimizer step over all workers. In every event `step` counts completed steps, the event's
 // own included.
 struct StepEvent {
   int64_t step = 0;

@@ -43,7 +43,7 @@ struct JoiningResult {
   int64_t steps = 0;             // completed by this member's replica
   bool finished = false;         // false: left, because `stop` was set; or no first rank of a site
   std::filesystem::path folder;  // the member's
-  // Of a finished run.
+  // Set for a finished run.
   double train_loss = 0;           // over this member's rows, mean of the last steps
   double bytes_sent_per_step = 0;  // by this member
   std::string digest = {};  // of the weights, the same for all members: 16 hexadecimal digits

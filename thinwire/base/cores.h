@@ -15,7 +15,7 @@ struct Cores {
   int affinity = 1;  // on which it may run
   double quota = 0;  // seconds of computing a second that its control groups allow; 0: no limit
 
-  // The number of threads that can compute all the time, at least 1. Of a quota that is no whole
+  // The number of threads that can compute all the time, at least 1. Where a quota is no whole
   // number, the rest lets other threads run beside them.
   int usable() const;
   // "2 cores", "2 of 32 cores (a quota of CPU time allows 2.5)".

@@ -30,7 +30,8 @@ inline std::array<int32_t, kNumberTokens> tokens_of_number(float number) {
   return tokens;
 }
 
-// Of the first kNumberTokens tokens. Throws Error unless they are the bytes of a finite number.
+// The number in the first kNumberTokens tokens. Throws Error unless they are the bytes of a finite
+// number.
 inline float number_of_tokens(std::span<const int32_t> tokens) {
   uint32_t bits = 0;
   bool bytes = tokens.size() >= kNumberTokens;

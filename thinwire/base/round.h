@@ -36,7 +36,7 @@ struct Round {
   float round_rate = 0;     // sum of the round's learning rates so far, including this step's
   bool closes = true;       // the round's last step: members exchange after it
   bool last = false;        // the run's last step: nothing may be left in flight
-  // Of a run of one worker on many hosts, while its member is alone: others may follow this round
+  // In a run of one worker on many hosts, while its member is alone: others may follow this round
   // later, so it sends, unaltered, what it would otherwise apply without an exchange.
   bool followed = false;
   // The worker that this round is for only follows it, although its member is in the roster: it

@@ -36,7 +36,7 @@ constexpr size_t wire_block(WireType type) {
 // a sum is too little: contributions are gathered, and everyone forms the sum.
 constexpr bool holds_sums(WireType type) { return type != WireType::kInt1; }
 
-// Of the formats with scales.
+// For the formats with scales.
 constexpr uint64_t values_in_a_byte(WireType type) {
   switch (type) {
     case WireType::kInt1:

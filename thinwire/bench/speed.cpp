@@ -144,13 +144,13 @@ double parts_named(std::span<const MemoryPart> parts,
   return sum;
 }
 
-// Of an arena, if it is not in files.
+// The memory of an arena, if it is not in files.
 double bytes_in_memory(const tensor::Arena& arena) {
   return arena.offload() ? 0 : static_cast<double>(arena.bytes().size());
 }
 
-// Of the copies of weights that the model's products read: those it registered, and that of frozen
-// weights, which it does not.
+// The memory of the copies of weights that the model's products read: those it registered, and that
+// of frozen weights, which it does not.
 double held_copies(const config::Recipe& recipe, const tensor::Arena& params,
                    const tensor::Arena* frozen) {
   double copy = 0;

@@ -51,7 +51,7 @@ std::string run_identity(const config::Recipe& recipe);
 // The digest of each token set (data/shard.h), by name.
 using DataDigests = std::map<std::string, uint64_t>;
 
-// Of a run without texts, whose rows only the program that has the model knows.
+// The digests of a run without texts, whose rows only the program that has the model knows.
 inline const DataDigests kNoTexts = {{"train", 0}};
 
 // What a run is made from.

@@ -51,12 +51,12 @@ bool current_folder_is_gone() {
   return error == std::errc::no_such_file_or_directory;
 }
 
-// Of every command.
+// The end of every command's help.
 constexpr const char* kFooter =
     "Exit status: 0 done, 1 failed, 2 usage error. An interrupted command ends by the signal "
     "that\ninterrupted it (a shell shows 130 for Ctrl-C, 143 for SIGTERM).";
 
-// Of the program as a whole.
+// The examples in the program's own help.
 constexpr const char* kExamples =
     "Examples:\n"
     "  thinwire train mine.toml train.steps=2000        train on your own text, with one field "

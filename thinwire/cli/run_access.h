@@ -19,7 +19,7 @@ struct AccessArguments {
   std::string ca;
 };
 
-// Of commands that take part in a run from this machine, or check whether it could.
+// The arguments of commands that take part in a run from this machine, or check whether it could.
 struct MachineArguments {
   AccessArguments access;
   std::vector<std::string> overrides;  // table.field=value

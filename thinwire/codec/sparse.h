@@ -123,7 +123,7 @@ Result<void> decode_sparse(std::span<const SparseShape> shapes, ValueFormat form
 // Sparse messages as dense rows of values, zeros included, for code that compares members
 // coordinate by coordinate (codec/aggregation.h).
 
-// Of all values of a message whose segments are decoded.
+// The magnitude of all values of a message whose segments are decoded.
 Magnitude magnitude_of(const SparseMessage& message, std::span<const SparseShape> shapes);
 
 // One tile of several messages. One object per thread: it owns the rows.

@@ -16,7 +16,7 @@ void prepare(const AggregateOptions& options, std::span<const Magnitude> magnitu
   terms.trimmed = std::min(wanted, (members - 1) / 2);
 }
 
-// Of values in ascending order, equal ones in that of members.
+// The values are in ascending order, equal ones in that of members.
 float mean_of_rest(const AggregationTerms& terms, const AggregationPiece& piece,
                    std::span<const std::pair<float, size_t>> sorted) {
   const auto trimmed = static_cast<size_t>(terms.trimmed);

@@ -23,7 +23,7 @@ class ValueSketch {
  public:
   explicit ValueSketch(uint64_t seed) : seed_(seed), sums_(kSketchValues) {}
 
-  // Of a vector of zeros.
+  // Makes it that of a vector of zeros.
   void clear();
   // Adds values to the vector's elements first, first + 1, ...
   void add(uint64_t first, std::span<const float> values);

@@ -45,7 +45,7 @@ std::string shard_name(const fs::path& index, const std::string& tensor, const J
   return name;
 }
 
-// Of an encoder: its classifier.
+// In an encoder, its classifier.
 bool is_of_head(const TensorSpec& tensor) { return tensor.layer == kNoLayer; }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct LoadedModel {
   int64_t sequence = 0;     // tokens per row in its training
   std::unique_ptr<tensor::Layout> layout;
   std::unique_ptr<tensor::Arena> params;  // null if they were read into the caller's memory
-  // Of params in fp32 (checkpoint/adapter_base.h), if they were read into the caller's memory,
-  // which may round them.
+  // The digest of params in fp32 (checkpoint/adapter_base.h), if they were read into the caller's
+  // memory, which may round them.
   uint64_t digest = 0;
   std::unique_ptr<data::Vocabulary> vocabulary;  // null when the folder has none
   int32_t begin = -1;                            // the token with which texts begin; -1: none

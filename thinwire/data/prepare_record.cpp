@@ -23,7 +23,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kFormat = "thinwire-prepared";
 constexpr int kVersion = 1;
-// Of recipes that come with the program.
+// Recipes that come with the program name these.
 constexpr std::array<std::string_view, 2> kFetchedTexts = {"data/text/gcide.txt",
                                                            "data/text/kjv.txt"};
 constexpr const char* kAgain = "run `thinwire prepare --force` with the recipe to prepare it again";

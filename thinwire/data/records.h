@@ -4,8 +4,8 @@
 //
 // A prompt is followed directly by its answer, without anything in between. A chat is rendered by a
 // template (chat/chat_template.h); what the assistant says is learnt, but for messages with
-// "weight": 0 (as in OpenAI's format). A pair (below) has either kind of answer. Of a text
-// with a class or a number (labels.h) only that is learnt.
+// "weight": 0 (as in OpenAI's format). A pair (below) has either kind of answer. For a text
+// with a class or a number (labels.h), only that is learnt.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +37,10 @@ struct Record {
   std::string text;
   std::vector<TextPart> learnt;  // in order
   bool templated = false;        // a template has put before and after it what belongs there
-  // Of a pair: where in `text` the rejected answer's prompt begins, behind the chosen answer; else
+  // In a pair, where in `text` the rejected answer's prompt begins, behind the chosen answer; else
   // 0.
   size_t rejected = 0;
-  // Of a text with a class or a number: the tokens that say it, which are all that is learnt;
+  // For a text with a class or a number: the tokens that say it, which are all that is learnt;
   // `second`: where in `text` its second text begins.
   std::vector<int32_t> target = {};
   std::optional<size_t> second = {};

@@ -2,7 +2,7 @@
 // of (seed, i) and the corpus, nothing else: pass = i / count, place = permuted(i % count, count,
 // derive_seed(seed, pass)), so every pass shows every place once, in its own order, and any worker
 // can compute any row. Neighbouring places share one token: the last target of one is the first
-// input of the next. At most sequence tokens at the corpus's end belong to no row. Of records, rows
+// input of the next. At most sequence tokens at the corpus's end belong to no row. Rows of records
 // hold whole ones (record_plan.h).
 #pragma once
 

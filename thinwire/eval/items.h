@@ -47,7 +47,7 @@ struct GenerationOptions {
 struct TaskItems {
   std::string task;
   std::vector<std::string> metrics;
-  // Of one of these kinds only.
+  // Items are of one of these kinds only.
   std::vector<Item> items;
   std::vector<PlanItem> plans = {};
   std::vector<ClassItem> texts = {};

@@ -73,7 +73,7 @@ struct ClassCounts {
   void add(int64_t truth, int64_t predicted);
   void add(const ClassCounts& other);
 
-  // The metrics that apply to this number of classes, by name. Of at least one text.
+  // The metrics that apply to this number of classes, by name. There must be at least one text.
   std::vector<std::pair<std::string, double>> metrics() const;
 };
 
@@ -100,7 +100,7 @@ struct NumberMoments {
   std::vector<std::pair<std::string, double>> metrics() const { return {{"pearson", pearson()}}; }
 };
 
-// Of pairs (true, predicted): Pearson's correlation of the ranks, where equal numbers share the
+// For pairs (true, predicted): Pearson's correlation of the ranks, where equal numbers share the
 // mean of their ranks.
 double spearman(const std::vector<std::pair<double, double>>& pairs);
 

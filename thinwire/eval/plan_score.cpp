@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMostSteps = 5'000'000;
 
-// Of each node of both graphs, those of the second after those of the first: nodes that may
+// One for each node of both graphs, those of the second after those of the first: nodes that may
 // correspond have the same colour.
 using Colours = std::vector<size_t>;
 

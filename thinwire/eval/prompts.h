@@ -31,7 +31,7 @@ class Prompter {
   Prompter(const data::Vocabulary& vocabulary, int32_t begin, int64_t context);
 
   // A continuation of a context, encoded together; white space at the context's end counts as the
-  // continuation's. Of one that is longer than the context its last tokens are scored. Throws Error
+  // continuation's. If it is longer than the context, its last tokens are scored. Throws Error
   // for characters that the vocabulary cannot spell, and for a continuation without tokens. Where a
   // text has the name of the unknown token, as "<unk>", that token is scored like any other.
   Prompt continuation(const std::string& context, const std::string& continuation);

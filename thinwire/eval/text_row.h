@@ -38,7 +38,7 @@ class TextRow {
   const std::vector<int32_t>& tokens() const { return tokens_; }
   // The last token is a target only, not an input.
   int64_t predictions() const { return std::ssize(tokens_) - 1; }
-  // Of the predictions; valid until the row changes.
+  // The marks of the predictions; valid until the row changes.
   model::RowMarks marks() const {
     const auto count = static_cast<size_t>(predictions());
     return {std::span(weights_).first(count), std::span(begins_).first(count)};

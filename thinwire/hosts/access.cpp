@@ -273,7 +273,7 @@ std::string clock_problem(const std::string& authority, const std::string& refus
           date_text(until), date_text(now), kRemedy);
     }
   }
-  // Of a certificate that the server alone has.
+  // This is about a certificate that the server alone has.
   const bool early = refusal.find("certificate is not yet valid") != refusal.npos;
   if (!early && refusal.find("certificate has expired") == refusal.npos) return "";
   return fmt::format(

@@ -85,8 +85,8 @@ struct Identity {
 struct Access {
   std::vector<std::string> servers;  // HOST:PORT; with a mailbox, the path of its folder
   std::string authority;             // certificate, PEM; empty: those that the system trusts
-  // Of the authority, whose certificate the server presents: connecting finds it. None: `authority`
-  // is meant.
+  // The fingerprint of the authority, whose certificate the server presents: connecting finds it.
+  // None: `authority` is meant.
   std::optional<transport::Fingerprint> authority_fingerprint;
   std::string run;    // the run's courier name
   PublicKey founder;  // the key that this name is derived from

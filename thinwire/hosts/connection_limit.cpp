@@ -7,7 +7,7 @@
 namespace thinwire::hosts {
 namespace {
 
-// Of connections whose notices arrive in the other order; also kept are those that began before.
+// Connections whose notices arrive in the other order are kept, and those that began before.
 constexpr size_t kMaxEnded = 4096;
 
 }  // namespace

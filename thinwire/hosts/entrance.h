@@ -128,7 +128,7 @@ inline constexpr size_t kMaxMachineName = 32;
 // has up to so many characters of ASCII that print.
 std::string why_no_machine_name(std::string_view name);
 
-// That `key` may be enrolled in the run with this token.
+// The token's word that `key` may be enrolled in the run.
 Bytes encode_enrolment(const PublicKey& run, const PublicKey& key, const Signer& token, Role role,
                        std::string_view machine);
 

@@ -83,7 +83,7 @@ std::string issue_token(const fs::path& run_folder, Role role, double days, bool
 
 namespace {
 
-// Of what an id names, so that a slip of the keyboard revokes nothing.
+// What an id names has at least so many, so that a slip of the keyboard revokes nothing.
 constexpr size_t kFewestCharacters = 4;
 
 // "revoked key AP7CXUNKE2 (member 3)"

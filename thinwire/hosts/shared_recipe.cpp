@@ -65,7 +65,7 @@ bool is_plain(const std::string& text) {
       text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
 }
 
-// Of "table.field=value".
+// The field that "table.field=value" sets.
 std::string field_of(const std::string& override_text) {
   return override_text.substr(0, override_text.find('='));
 }

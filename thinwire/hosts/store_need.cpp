@@ -24,7 +24,7 @@
 namespace thinwire::hosts {
 namespace {
 
-// Of the three files in a snapshot, besides what they say of each tensor.
+// The size of the three files in a snapshot, besides what they say of each tensor.
 constexpr double kHeaderBytes = 1 << 16;
 constexpr double kHeaderBytesOfTensor = 1 << 10;
 

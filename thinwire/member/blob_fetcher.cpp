@@ -27,7 +27,8 @@ struct BlobFetcher::Shared {
     if (entry.failures > 0) return !entry.substituted;
     return std::ranges::any_of(holders, [&](const auto& one) { return silent.contains(one); });
   }
-  // Of several holders the courier does not say who did not answer, and remembers it itself.
+  // Where there are several holders, the courier does not say who did not answer, and remembers it
+  // itself.
   void note(const std::vector<std::string>& asked, const Result<Bytes>& answer, bool connected) {
     if (asked.size() != 1) return;
     const bool late = !answer && answer.error().kind == FailureKind::kDeadline;

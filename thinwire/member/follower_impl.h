@@ -87,8 +87,8 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   // Shows why nothing arrives, or else this activity if it has a text.
   void show_why_silent(Lock& lock, Activity otherwise);
   // Waits until ready() is true; returns false if the replica has to end. Shows meanwhile what it
-  // waits for: `activity`, or why_longer(). Of several waits at a time, that for the oldest round
-  // is shown.
+  // waits for: `activity`, or why_longer(). Where several wait at a time, the wait for the oldest
+  // round is shown.
   bool wait_shown(Lock& lock, const Activity& activity, const std::function<bool()>& ready);
   // Without the lock:
   void show(const Activity& activity);

@@ -18,8 +18,8 @@ using membership::Message;
 constexpr size_t kMaxLacking = 32;  // reported at a time
 constexpr size_t kSumsNoted = 64;
 
-// Of the messages in a supply, without their lengths: the statement around them takes less than the
-// rest.
+// The messages in a supply take so much, without their lengths: the statement around them takes
+// less than the rest.
 constexpr size_t kMaxSupplied = membership::kMaxRecordMessage;
 constexpr size_t kMaxSuppliedAtOnce = 64;  // messages
 static_assert(kMaxSupplied + sizeof(uint32_t) * kMaxSuppliedAtOnce + 512 <=

@@ -68,7 +68,7 @@ struct MemberOptions {
   membership::Founding founding;  // of the run; a ledger with another one is ignored
   // Files by name that its checkpoints keep for an export, which are the run's (origin_files).
   std::map<std::string, std::string> model_files = {};
-  // Of an adapter's base, which recipe.train.init holds; 0: there is none.
+  // The digest of an adapter's base, which recipe.train.init holds; 0: there is none.
   uint64_t base_digest = 0;
   double down_bytes_s = 0;                  // as measured; 0: not known
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null

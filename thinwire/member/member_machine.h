@@ -152,7 +152,7 @@ class MemberMachine {
   // What to start from, once the whole ledger has been read and that is known: the checkpoint,
   // once, if the ledger continues from it and replaying takes fewer bytes than a snapshot.
   std::optional<StartState> start_state();
-  // As of Follower.
+  // The functions of Follower with these names.
   bool is_obsolete(const StartState& start) const;
   bool skip(const StartState& start);
   bool begin(const StartState& start, int64_t completed);
@@ -204,7 +204,7 @@ class MemberMachine {
   bool forms_sum(const Commit& commit) const {
     return settings_.sums && settings_.sums->applies(commit);
   }
-  // Of these contributions (serve::digest_of); null: nobody has said anything of it.
+  // The sum of these contributions (serve::digest_of); null: nobody has said anything of it.
   const SumSaid* sum_said(const Sha256& contributions) const;
   // Until when it is waited for.
   double sum_is_due(uint64_t round) const;

@@ -123,8 +123,8 @@ bool Decision::can_close(Arrivals& arrivals) const {
   return all_absent && open_s >= absent && (all_silent || has_half(arrivals));
 }
 
-// Of the rows or of the members, whichever is reached first: of two members each is half, whoever
-// has more rows.
+// Half of the rows or of the members, whichever is reached first: each of two members is half,
+// whoever has more rows.
 bool Decision::has_half(const Arrivals& arrivals) const {
   const auto arrived = static_cast<double>(arrivals.seconds.size());
   const double members = arrived + static_cast<double>(arrivals.missing.size());

@@ -39,7 +39,7 @@ struct Arrival {
   bool refused = false;  // it must not count (PayloadRefused)
 };
 
-// Of a member that needs what the store has lost.
+// A member needs what the store has lost.
 struct Lack {
   double since = 0;  // when it first said so, at the position where it still is
   double heard = 0;

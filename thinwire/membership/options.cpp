@@ -12,8 +12,8 @@
 namespace thinwire::membership {
 namespace {
 
-// Of a typical round: with a quorum, members that are slower than the median by less are waited for
-// however close together the others are.
+// The share of a typical round: with a quorum, members that are slower than the median by less are
+// waited for however close together the others are.
 constexpr double kStepShare = 0.25;
 
 void require(bool holds, std::string_view field, std::string_view right, double value) {

@@ -24,7 +24,7 @@ struct Options {
   config::RowShares shares = config::RowShares::kEqual;
   uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
   uint64_t max_offences = 3;      // a member with this many is excluded
-  // Of a record of the ledger, by which the number of members is limited (run_plan.h).
+  // The largest record of the ledger, by which the number of members is limited (run_plan.h).
   uint64_t max_record_bytes = kMaxRecordBytes;
 
   // Throws UsageError that names the field, its value and what would be valid.

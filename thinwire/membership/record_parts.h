@@ -14,11 +14,11 @@
 
 namespace thinwire::membership {
 
-// Of a message that is a record or a part of one. A KiB less than a courier carries, so that a
-// member can also give it back in a statement.
+// The largest message that is a record or a part of one. A KiB less than a courier carries, so that
+// a member can also give it back in a statement.
 inline constexpr size_t kMaxRecordMessage = 255 << 10;
-// Of a record: parts of a longer one are not taken. That is room for 16,000 members that exchange 8
-// fragments at once and may be late with each (run_plan.h).
+// The largest record: parts of a longer one are not taken. There is room for 16,000 members that
+// exchange 8 fragments at once and may be late with each (run_plan.h).
 inline constexpr size_t kMaxRecordBytes = 16 << 20;
 
 // In the order in which they are appended. Throws Error for more than kMaxRecordBytes.

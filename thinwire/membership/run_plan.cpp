@@ -14,7 +14,7 @@
 namespace thinwire::membership {
 namespace {
 
-// Of the operations that are not the method's own, speeds are sent with offers, and losses have
+// Among the operations that are not the method's own, speeds are sent with offers, and losses have
 // already been refused (member/member.h).
 bool is_of_method(const method::Operation& operation) {
   return operation.fragment != method::kSpeedsFragment &&

@@ -38,7 +38,7 @@ RefreshPlan plan_of(std::span<const LowRankShape> shapes) {
   return {fields, shapes};
 }
 
-// Of the two sums of an iteration.
+// The sizes of the two sums of an iteration.
 std::array<int64_t, 2> elements_of(const LowRankShape& shape) {
   const int64_t rows = shape.rows * shape.rank, columns = shape.rank * shape.columns;
   const bool rows_alone = !shape.projects_columns();

@@ -52,7 +52,7 @@ class Decoder {
  private:
   // Appends tokens a chunk at a time; after each calls done(number of its tokens).
   void append(std::span<const int32_t> tokens, const std::function<void(int64_t rows)>& done);
-  // Of a row of the last chunk, in logits_.
+  // The logits of a row of the last chunk, into logits_.
   void compute_logits(int64_t row);
 
   const int64_t vocabulary_, context_;

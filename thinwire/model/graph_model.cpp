@@ -14,8 +14,8 @@ tensor::Layout layout_of(const ModelParts& parts) {
   return tensor::Layout::joined(parts.layout, parts.frozen->layout());
 }
 
-// Of what is trained: the products, and the tensors that belong to none, or their slabs; a tied
-// head's gradient is not complete before the pass ends.
+// What is trained arrives as products, and as the tensors that belong to none, or their slabs; a
+// tied head's gradient is not complete before the pass ends.
 tensor::StreamSize stream_size_of(const Graph& graph, const tensor::Layout& layout,
                                   const ModelParts& parts) {
   tensor::StreamSize size;

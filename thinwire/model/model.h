@@ -139,7 +139,7 @@ class Model {
     return batch_loss(nullptr);
   }
 
-  // Of an encoder: the logits [documents, outputs] of the labelled documents (class_targets()).
+  // For an encoder: the logits [documents, outputs] of the labelled documents (class_targets()).
   std::vector<float> class_logits(std::span<const int32_t> tokens, int64_t rows,
                                   const RowMarks& marks = {}) {
     batch_.load(tokens, rows, marks);

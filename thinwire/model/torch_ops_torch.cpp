@@ -323,7 +323,7 @@ class TorchOps final : public Ops {
   at::Tensor& value(Slot slot) { return slots_.value(slot); }
   at::Tensor fresh(Slot slot) { return slots_.fresh(slot); }
   at::Tensor fitting(Slot slot) { return slots_.fitting(slot); }
-  // Of what operations work on: tokens, or after select_first() texts.
+  // What operations work on: tokens, or after select_first() texts.
   int64_t rows() const { return slots_.rows(); }
 
   int64_t norm_blocks() const {
@@ -344,7 +344,7 @@ class TorchOps final : public Ops {
   at::Tensor table(int64_t offset, int64_t rows, Slot like) const {
     return at::from_blob(const_cast<float*>(params_.values(offset)), {rows, width(like)}, fp32_);
   }
-  // Of each token, the row of the table of positions.
+  // The row of the table of positions for each token.
   at::Tensor positions_of(const PositionTables& tables) {
     return torch_positions(*batch_, tables.first).to(fp32_.device());
   }

@@ -49,7 +49,7 @@ class TorchParameters {
   // As an operand [rows, columns] of matrix products.
   at::Tensor matrix(int64_t offset, int64_t rows, int64_t columns) const;
 
-  // Of copies in another format than fp32.
+  // The size of copies in another format than fp32.
   size_t copied_bytes() const;
 
  private:
@@ -72,7 +72,7 @@ class TorchGradients {
   const tensor::GradientSink& sink() const { return *sink_; }
 
   void add_vector(const tensor::GradientRange& range, const at::Tensor& gradient);
-  // Of a table [rows, C] of which each token took the row of this number.
+  // The gradient of a table [rows, C] of which each token took the row of this number.
   void add_rows(int64_t table, int64_t rows, const at::Tensor& dx_NC, const at::Tensor& row_N);
   // dy^T x of the matrix at `offset`, or its projection.
   void add_matrix(int64_t offset, const at::Tensor& dy_NO, const at::Tensor& x_NI);
@@ -185,9 +185,9 @@ class TorchHead {
   // The same, and the gradients of scale * their sum: dx, and that of the head's weight, which the
   // caller completes.
   void gradients(const Head& head, const at::Tensor& x_NC, float scale, const at::Tensor& dx_NC);
-  // That of its bias, if it has one, which is then complete.
+  // The gradient of its bias, if it has one, which is then complete.
   void bias_backward(const Head& head);
-  // Of the last call, in nats.
+  // The loss of the last call, in nats.
   double loss() const;
   void logits(const Head& head, const at::Tensor& x_NC, std::span<float> out) const;
 

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kBandRows = kStateBlock;
 static_assert(kSlabElements % kNormBlock == 0 && kSlabElements % kStateBlock == 0);
 
-// Of at most kNormBlock values.
+// There are at most kNormBlock values.
 THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
   double lanes[kNormLanes] = {};
   const int64_t whole = count / kNormLanes * kNormLanes;
@@ -35,7 +35,7 @@ THINWIRE_CLONES double sum_of_squares(const float* values, int64_t count) {
   return sum;
 }
 
-// Of params that are in memory.
+// The params must be in memory.
 TensorUpdate update_of(tensor::Arena& params, size_t tensor, std::span<const float> gradient) {
   if (params.format() == WeightFormat::kBf16) {
     const auto count = static_cast<size_t>(params.layout().specs()[tensor].count());

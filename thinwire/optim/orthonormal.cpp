@@ -20,7 +20,7 @@ constexpr int64_t kTogether = 8;  // rows that are read together
 constexpr int64_t kBlock = 32;    // rows that are projected together
 constexpr int kPasses = 2;
 constexpr float kRounding = 1e-5f;  // of a row's norm: what is left below it is rounding
-// Of a row's norm: if as much is left, rounding errors are as small as another projection's.
+// If this share of a row's norm is left, rounding errors are as small as another projection's.
 constexpr float kEnough = 0.7f;
 
 float sum_of(const float* lanes) {

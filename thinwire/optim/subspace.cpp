@@ -21,7 +21,7 @@ bool has_values(std::span<const float> values) {
   return std::ranges::any_of(values, [](float value) { return value != 0; });
 }
 
-// Of a matrix [rows, columns], transposed: the columns of the part.
+// Writes the columns of the part of a matrix [rows, columns], transposed.
 void take_columns(const float* in, int64_t rows, int64_t columns, const Subspace::Part& part,
                   float* out, ThreadPool& threads) {
   threads.for_ranges(part.count, kTransposed, [&](int64_t begin, int64_t end, int) {
@@ -36,7 +36,7 @@ void take_columns(const float* in, int64_t rows, int64_t columns, const Subspace
   });
 }
 
-// Of a matrix [rows, columns], transposed: the rows of the part.
+// Writes the rows of the part of a matrix [rows, columns], transposed.
 void take_rows(const float* in, int64_t columns, const Subspace::Part& part, float* out,
                ThreadPool& threads) {
   threads.for_ranges(columns, kTransposed, [&](int64_t begin, int64_t end, int) {

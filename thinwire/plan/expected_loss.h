@@ -19,8 +19,8 @@ namespace thinwire::plan {
 struct ExpectedLoss {
   std::optional<double> nats = {};  // per token; nullopt: unknown
   std::string basis;                // what it rests on, or why it is unknown; to be shown
-  // Of DisTrO: how often a worker can send each coefficient (coverage.h), 0 for other methods; and,
-  // where the loss rests on it, the gap to all-reduce that is part of it.
+  // With DisTrO, how often a worker can send each coefficient (coverage.h), with other methods 0;
+  // and, where the loss rests on it, the gap to all-reduce that is part of it.
   double coverage = 0;
   std::optional<ExpectedGap> gap = {};
   const CoverageLaw* law = nullptr;  // of its update, whether it has this coverage or not
@@ -49,7 +49,7 @@ struct AlgorithmLoss {
   void (*add_late)(const LossTerms& terms, ExpectedLoss& loss) = nullptr;
 };
 
-// That of each folder of thinwire/methods.
+// The loss of each folder of thinwire/methods.
 #define THINWIRE_METHOD(Name) extern const AlgorithmLoss k##Name##Loss;
 #include "thinwire/methods/methods.inc"
 #undef THINWIRE_METHOD

@@ -93,7 +93,7 @@ MethodPlan without_hindrance(MethodPlan whole, const PlanQuestion& question) {
   for (MethodPlan& part : parts) {
     part.recommended = recommend(part.costs, question.tolerance, least);
   }
-  // Of those that take about as long, the one that leaves out the fewest.
+  // Among those that take about as long, the one that leaves out the fewest.
   std::ranges::stable_sort(parts, {},
                            [](const MethodPlan& part) { return member_count(part.idle); });
   MethodPlan* best = nullptr;

@@ -329,7 +329,7 @@ class RunSimulator {
   std::vector<std::deque<std::vector<double>>> inside_in_flight_;
 };
 
-// Of a run, or of a part before its end, whose rounds are all alike.
+// The time of a run, or of a part before its end, whose rounds are all alike.
 double even_seconds(const RunSchedule& schedule, bool ends, std::span<const Member> members,
                     std::span<const double> compute) {
   const auto seconds_of = [&](int64_t steps) {

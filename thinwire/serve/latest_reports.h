@@ -38,7 +38,7 @@ class LatestReports {
   // How many of the member's last contributions were audited, and their mean effect.
   void audited(int member, size_t audits, double effect);
 
-  // Of the link of a key's owner, as measured; 0: not known.
+  // The rate of the link of a key's owner, as measured; 0: not known.
   double down_bytes_s(const PublicKey& key) const {
     const auto known = down_bytes_s_.find(key);
     return known == down_bytes_s_.end() ? 0 : known->second;

@@ -32,8 +32,8 @@ struct TypicalRange {
   double limit = 0;   // the farthest from it
 };
 
-// Of logarithms, at least one: limit = max(ln ratio, spreads * 1.4826 * MAD). 1.4826 is what makes
-// the MAD of a normal distribution its standard deviation.
+// The range of logarithms, at least one: limit = max(ln ratio, spreads * 1.4826 * MAD). 1.4826 is
+// what makes the MAD of a normal distribution its standard deviation.
 inline TypicalRange typical_range(std::vector<double> logs, double ratio, double spreads) {
   const double middle = median_of(logs);
   for (double& log : logs) log = std::abs(log - middle);

@@ -109,7 +109,8 @@ bool CoordinatorHost::Impl::is_admissible(const membership::Statement& statement
   return state.members[static_cast<size_t>(member)].key == statement.author;
 }
 
-// Of those that the ledger does not know, because the store has lost records, what concerns these.
+// Members that the ledger does not know, because the store has lost records, may say what concerns
+// these.
 bool CoordinatorHost::Impl::may_give_back(const membership::Statement& statement) const {
   const bool concerns = std::holds_alternative<membership::Report>(statement.message) ||
                         std::holds_alternative<membership::Supply>(statement.message);

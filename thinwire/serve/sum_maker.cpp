@@ -174,7 +174,7 @@ void SumMaker::give_up(double now) {
 void SumMaker::take(FetchedPart part, double now) {
   if (job_ == nullptr || part.job != job_->number) return;
   if (!part.bytes) {
-    // Of what was fetched by an earlier coordinator, for example.
+    // An earlier coordinator may have fetched it, for example.
     const bool elsewhere = copies_ && job_->not_copied.insert(part.index).second;
     if (elsewhere) return fetch(part.index, job_->holders[part.index]);
     return give_up(now);

@@ -19,7 +19,7 @@ class Contributed {
   Contributed(const transport::Delivery& delivery, const WireCodec& codec, float weight)
       : delivery_(delivery), codec_(codec), weight_(weight) {}
 
-  // Of `count` values; a failure names the member.
+  // The magnitude of `count` values; a failure names the member.
   Result<codec::Magnitude> magnitude(size_t count, std::span<float> piece) const {
     const uint64_t bytes = wire_bytes(codec_.type, count);
     if (delivery_.payload->size() != bytes) {

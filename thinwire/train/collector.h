@@ -26,7 +26,7 @@ struct PairSums {
   double rejected = 0;
 
   void add(const PairSums& other);
-  // Of at least one pair.
+  // There must be at least one pair.
   events::Rewards means() const;
 };
 

@@ -71,7 +71,7 @@ bool same_tokens(const data::Vocabulary& a, const data::Vocabulary& b) {
   if (a.digest() == b.digest()) return true;
   if (a.size() != b.size() || a.eos() != b.eos()) return false;
   for (int32_t token = 0; token < a.size(); ++token) {
-    // That of unknown text stands for none of its own; formats show it differently.
+    // The token of unknown text stands for none of its own; formats show it differently.
     if (token == a.unknown() || token == b.unknown()) continue;
     if (a.piece(token) != b.piece(token)) return false;
   }

@@ -43,7 +43,7 @@ struct StartingWeights {
   std::shared_ptr<tensor::Arena> trained;
   // Shared by the workers of a process; null if all tensors are trained.
   std::shared_ptr<FrozenWeights> frozen;
-  // Of the model that train.init names, for runs with lora (checkpoint/adapter_base.h).
+  // The digest of the model that train.init names, for runs with lora (checkpoint/adapter_base.h).
   uint64_t base_digest = 0;
 };
 

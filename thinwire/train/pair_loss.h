@@ -49,7 +49,7 @@ class PairLoss final : public model::DocumentLoss {
   double form(const model::Batch& batch, std::span<const double> losses,
               std::span<float> factors) override;
 
-  // Of the passes so far.
+  // The sums of the passes so far.
   const PairSums& sums() const { return sums_; }
 
  private:

@@ -48,7 +48,7 @@ std::optional<KnownPairs> read_known_pairs(const fs::path& file, uint64_t key,
                                            const events::MessageSink& message);
 void write_known_pairs(const fs::path& file, uint64_t key, const KnownPairs& known);
 
-// Of all sets of a run. Thread-safe once complete.
+// The reference for all sets of a run. Thread-safe once complete.
 class Reference {
  public:
   // The pairs, all of them, of the rows in use of a set.

@@ -119,7 +119,7 @@ class Replica {
 
   int64_t completed() const { return completed_; }  // steps
   Round next_round() const { return rounds_->at(completed_); }
-  // That of the newest of the completed steps.
+  // The round of the newest of the completed steps.
   Round last_round() const { return rounds_->at(std::max<int64_t>(completed_ - 1, 0)); }
   // Whether it shows progress and saves the shared state.
   bool leads(const Round& round) const { return round.roster.front().id == id(); }

@@ -105,7 +105,7 @@ class LlamaGraph final : public Graph {
     const method::LlamaHeads heads(model);
     return {heads.heads, heads.kv_heads, heads.size};
   }
-  // That of one block.
+  // The shape of one block.
   tensor::AttentionShape shape(int64_t layer) const {
     tensor::AttentionShape shape = shape_;
     shape.window = options_.window_of(layer);

@@ -16,8 +16,8 @@ bool norms_after(const ModelSpec& model) {
   return options_of(model).norm_place == NormPlace::kAfter;
 }
 
-// Of a token: queries, keys, values, the heads' output and the softmax's sums; queries and keys
-// before their norms, with 1 / rms of each.
+// What a token keeps: queries, keys, values, the heads' output and the softmax's sums; queries and
+// keys before their norms, with 1 / rms of each.
 double attention_bytes(const ModelSpec& model, double operand) {
   const LlamaHeads heads(model);
   const auto queries = static_cast<double>(heads.width());

@@ -92,7 +92,7 @@ InitialValues roberta_initial(const ModelSpec& model, const TensorSpec& tensor) 
   return {.deviation = model.init_std};
 }
 
-// Of a token, in all blocks.
+// The parameters of all blocks that multiply a token.
 double block_parameters(const ModelSpec& model) {
   const auto c = static_cast<double>(model.hidden),
              f = static_cast<double>(own(model).intermediate);

@@ -32,7 +32,7 @@ std::string named_token(const Json& json, const char* key) {
   return token_name(json.value(key, Json()));
 }
 
-// Of an id, or of the first of a list.
+// The name of an id, or of the first of a list.
 std::string name_of_id(const Tokenizer& tokenizer, Json id) {
   if (id.is_array() && !id.empty()) id = Json(id[0]);
   if (!id.is_number_unsigned() || id.get<uint64_t>() >= static_cast<uint64_t>(tokenizer.size())) {

@@ -69,7 +69,7 @@ double train_flops_per_token(const config::Recipe& recipe) {
   const ModelSpec model(recipe);
   const double whole = train_flops_per_token(model, recipe.train.sequence);
   if (!is_adapted(recipe.adapter)) return whole;
-  // Of a matrix: 2 forward, 2 for the input's gradient, 2 for its own.
+  // A matrix takes 2 forward, 2 for the input's gradient and 2 for its own.
   const AdaptedTensors adapted = adapted_tensors(model, recipe.adapter);
   return whole - 6 * multiplied(tensors_of(model)) + 4 * multiplied(adapted.frozen) +
          6 * multiplied(adapted.trained);

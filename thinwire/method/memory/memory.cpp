@@ -36,7 +36,7 @@ std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
   return adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen;
 }
 
-// Of the copy that products in bf16 need beside weights in fp32.
+// The memory of the copy that products in bf16 need beside weights in fp32.
 double copy_beside(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                    WeightFormat format) {
   const bool none = recipe.train.precision != "bf16" || format != WeightFormat::kF32;
@@ -174,8 +174,8 @@ double trained_bytes(const config::Recipe& recipe, const OptimizerOptions& optio
   return weight_bytes(tensors, trained_format(recipe)) + state.consensus + state.local;
 }
 
-// Of a tensor, in memory at once: a pass reads all weights of an embedding or head that is cut into
-// slabs, but the optimizer updates one slab at a time.
+// What a tensor has in memory at once: a pass reads all weights of an embedding or head that is cut
+// into slabs, but the optimizer updates one slab at a time.
 double bytes_at_once(const config::Recipe& recipe, const OptimizerOptions& options,
                      const TensorSpec& tensor) {
   const auto elements = static_cast<double>(tensor.count());

@@ -32,10 +32,10 @@ struct StepMemory {
   double total() const;
 };
 
-// Of an arena of tensors.
+// The memory of an arena of tensors.
 double weight_bytes(std::span<const TensorSpec> tensors, WeightFormat format);
 
-// Of the bf16 copy of fp32 tensors, for products in bf16.
+// The memory of the bf16 copy of fp32 tensors, for products in bf16.
 double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // The part of `frozen` that the members in one process share.
@@ -69,8 +69,8 @@ double offloaded_bytes(const config::Recipe& recipe, std::span<const TensorSpec>
 // What workers that train apart agree on: shared weights, and the velocity of the outer step.
 double outer_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
-// Of that in memory, at most: the weights and state of the largest tensor, where it is cut into
-// slabs the state of one of them, and half as much to read ahead what is used after it.
+// The most of it that is in memory: the weights and state of the largest tensor, where it is cut
+// into slabs the state of one of them, and half as much to read ahead what is used after it.
 double offload_window(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // How much memory the recipe fields train.update and optim.clip_by need.

@@ -39,7 +39,7 @@ struct LowRankShape {
   }
   Shape left_basis() const { return {rank, rows}; }      // P^T
   Shape right_basis() const { return {rank, columns}; }  // Q^T
-  // That of the one side which is projected.
+  // The basis of the one side which is projected.
   Shape one_basis() const { return projects_rows() ? left_basis() : right_basis(); }
 };
 

@@ -14,7 +14,7 @@ void check(const config::Recipe&) {}
 
 // Each of the m members owns a chunk of the arena (wire_chunk). It sends its contributions to the
 // chunks it does not own, and the sum of its own chunk to the m - 1 others; the same amounts come
-// back. Of n bytes a member with a chunk of c bytes sends n - c + (m - 1) c, which averages to
+// back. With n bytes, a member with a chunk of c bytes sends n - c + (m - 1) c, which averages to
 // 2 n (m - 1) / m exactly, wherever the chunks' borders fall. With a rule other than the mean it
 // sends n and receives (m - 1) n.
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {

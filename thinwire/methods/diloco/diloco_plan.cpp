@@ -42,9 +42,10 @@ constexpr std::array<std::pair<double, double>, 6> kEagerLoss = {
     {{35e6, 0.08}, {100e6, 0.06}, {200e6, 0.05}, {300e6, 0.05}, {500e6, 0.03}, {1e9, 0.01}}};
 constexpr double kSecondLateStep = 0.04;
 constexpr double kDelayedLoss = 0.34;
-// The paper exchanges every 30 and every 100 steps. Of our runs below its smallest size, 0.2 M
-// parameters, eager ones of two workers end 0.07 behind DiLoCo, of four 0.25, of eight 0.50, with
-// 300 steps between exchanges 0.86, and delayed ones 0.75 (bench/results/2026-11-21-outer-loss.md).
+// The paper exchanges every 30 and every 100 steps. In our runs below its smallest size, 0.2 M
+// parameters, eager ones with two workers end 0.07 behind DiLoCo, with four 0.25, with eight 0.50,
+// with 300 steps between exchanges 0.86, and delayed ones 0.75
+// (bench/results/2026-11-21-outer-loss.md).
 constexpr int64_t kMaxLateSteps = 100;
 constexpr int64_t kMaxSmallEagerWorkers = 2;
 

@@ -39,7 +39,7 @@ void require(std::string_view table, bool holds, std::string_view message) {
   if (!holds) throw UsageError(fmt::format("[{}] {}", table, message));
 }
 
-// Of every fragment.
+// The number of values in every fragment.
 std::vector<int64_t> fragment_elements(std::span<const TensorSpec> tensors,
                                        const FragmentRule& rule) {
   std::vector<int64_t> elements;
@@ -160,7 +160,7 @@ int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule
   return ends_before ? schedule.steps : schedule.sent_after(fragment, later);
 }
 
-// Of one fragment after a step: what is sent, and what arrives and is passed on within clusters.
+// What is sent of one fragment after a step, and what arrives and is passed on within clusters.
 // `values`: the fragment's.
 void add_operations(const DilocoOptions& options, const config::Recipe& recipe,
                     const schedule::FragmentSchedule& schedule, int64_t fragment, uint64_t values,

@@ -56,11 +56,12 @@ struct CoveredGap {
 // Muon with all-reduce leads by in the same model.
 struct GapLine {
   LineFit line;  // log(gap + lead) over log(coverage)
-  // Of the runs that were fitted.
+  // The leads of the runs that were fitted.
   double mean_lead = 0;
   Interval leads;
 
-  // Of a model whose lead is known, and of any: with the mean lead, and a range widened by theirs.
+  // The gap of a model whose lead is known, and of any: with the mean lead, and a range widened by
+  // theirs.
   ExpectedGap at(double coverage, double lead) const;
   ExpectedGap at(double coverage) const;
 };
@@ -90,7 +91,7 @@ class CoverageLaw {
   double most_ = 0;
 };
 
-// Of coverage_runs(update); nullptr where there are none.
+// The law that was fitted to coverage_runs(update); nullptr where there are none.
 const CoverageLaw* coverage_law(method::DistroUpdate update);
 
 // Finished runs with DisTrO, each compared with the best one with all-reduce on the same tokens:

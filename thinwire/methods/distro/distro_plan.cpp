@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kMinDecay = 0.99;  // of DisTrO's runs
 constexpr double kMaxDecay = 0.999;
-// Of its runs with update = muon.
+// Its runs with update = muon have these.
 constexpr double kMuonMomentum = 0.9;
 constexpr double kMinMuonScale = 0.1;
 constexpr double kMaxMuonScale = 0.2;

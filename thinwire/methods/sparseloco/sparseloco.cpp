@@ -84,8 +84,8 @@ class SparseLoco final : public LocalUpdateStrategy {
     return seconds;
   }
 
-  // Of what was committed; they add up to 1 where the commit leaves out some of the contributors,
-  // too.
+  // The weights of what was committed; they add up to 1 where the commit leaves out some of the
+  // contributors, too.
   std::vector<float> weights(const Round& round, std::span<const transport::Delivery> committed,
                              size_t contributors) const {
     std::vector<float> weights;

@@ -52,7 +52,7 @@ class Apollo final : public LowRankOptimizer {
     return shape.projects_rows() ? Channel::kColumn : Channel::kRow;
   }
 
-  // Of the core's channels, or of the whole core.
+  // The norms of the core's channels, or of the whole core.
   std::vector<float> norms(const LowRankShape& shape, ThreadPool& threads) {
     if (apollo_.scaling == method::Scaling::kTensor) {
       return {static_cast<float>(global_norm(core(shape), threads))};

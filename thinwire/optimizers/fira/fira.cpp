@@ -74,7 +74,7 @@ class Fira final : public LowRankOptimizer {
     return shape.projects_rows() ? Channel::kColumn : Channel::kRow;
   }
 
-  // Of the core's channels along the larger dimension.
+  // The norms of the core's channels along the larger dimension.
   std::vector<float> norms(const LowRankShape& shape, ThreadPool& threads) {
     std::vector<float> norms(static_cast<size_t>(std::max(shape.rows, shape.columns)));
     channel_norms(core(shape), shape.core()[1], channel(shape), norms, threads);

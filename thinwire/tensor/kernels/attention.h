@@ -84,7 +84,7 @@ struct AttentionShape {
   }
   // The end of the positions that those before `end` see in a text of `sequence`.
   int64_t seen_end(int64_t end, int64_t sequence) const { return causal ? end : sequence; }
-  // Of `columns` keys from `key` on, those that query `first` sees, as the kernels take it.
+  // How many of `columns` keys from `key` on the query `first` sees, as the kernels take it.
   int64_t visible(int64_t first, int64_t key, int64_t columns) const {
     return causal ? first + 1 - key : columns;
   }

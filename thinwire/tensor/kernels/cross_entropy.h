@@ -38,7 +38,8 @@ class LinearCrossEntropy {
                             const int32_t* targets_N, const float* factors_N, float scale, T* dx_NC,
                             float keep, float* dweight_VC, const float* bias_V = nullptr);
   // The rows of dweight from `first` on, after loss_and_gradients() with the same rows, x and
-  // targets and without a bias: the same numbers up to rounding. Of weight it reads these rows.
+  // targets and without a bias: the same numbers up to rounding. It reads only these rows of
+  // weight.
   void weight_gradient(int64_t rows, const T* x_NC, const T* weight_VC, const int32_t* targets_N,
                        int64_t first, int64_t count, float keep, float* dweight);
   // Adds scale * d(loss)/dbias of the last call with a bias.

@@ -157,7 +157,7 @@ HWY_EXPORT(few_rows_f32);
 HWY_EXPORT(few_rows_bf16);
 HWY_EXPORT(weighted_rows);
 
-// Of weights that a thread takes at a time: some 10 microseconds of reading.
+// The weights that a thread takes at a time: some 10 microseconds of reading.
 constexpr int64_t kPieceBytes = int64_t{1} << 17;
 
 template <typename W, typename Kernel>

@@ -32,7 +32,7 @@ Result<FoundChunk> find_chunk(const MailboxPlace& place, const std::string& hold
 // A holder's blobs of which there is anything here; none if it has no folder.
 std::vector<StoredBlob> list_blobs(const MailboxPlace& place, const std::string& holder);
 
-// Of this participant's own. It is no failure if it is not there.
+// Removes a blob of this participant's own. It is no failure if it is not there.
 Result<void> remove_blob(const MailboxPlace& place, const Sha256& name);
 
 // Streams as files, one a record. One participant writes them, the coordinator, so that the

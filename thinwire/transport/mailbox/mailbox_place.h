@@ -40,7 +40,7 @@ class SharedFolder {
   // The same; creates it if it is not there.
   Result<SharedFolder> make_folder(const std::string& name) const;
 
-  // Of everything in it, sorted.
+  // The names of everything in it, sorted.
   Result<std::vector<std::string>> names() const;
   // Whether there is a regular file of this name.
   bool has(const std::string& name) const;

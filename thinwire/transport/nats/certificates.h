@@ -39,7 +39,7 @@ Certificate make_authority(const Validity& validity);
 Certificate make_server_certificate(const Certificate& authority, const Validity& validity,
                                     const std::string& host = "");
 
-// Of the first certificate in a text. Throws Error if there is none.
+// The validity of the first certificate in a text. Throws Error if there is none.
 Validity validity_of(const std::string& pem);
 
 // Converts a certificate to the bytes that tokens carry (DER), and back. The first throws Error if

@@ -220,7 +220,7 @@ void JetstreamCourier::append(const std::string& stream, uint64_t expected_last,
 void JetstreamCourier::last(const std::string& stream, Appended answered) {
   check_courier_name("a stream", stream);
   thread_.post([this, stream, answered = std::move(answered)] {
-    // Of the server that leads the store: others may not have its last records yet.
+    // Asks the server that leads the store: others may not have its last records yet.
     ask(subjects_.info(subjects_.record_store(stream)), "",
         [answered](const Result<NatsMessage>& message) {
           answered(parsed(message, parse_last_sequence));

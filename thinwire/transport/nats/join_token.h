@@ -25,7 +25,7 @@ struct JoinToken {
   // server has a user with this key for the token: when that user expires or is revoked, so is the
   // token. Made by make_token_secret, unless the run is on a cluster.
   Seed secret{};
-  // Of the authority of the run's own server; none on a cluster and for a mailbox.
+  // The fingerprint of the authority of the run's own server; none on a cluster and for a mailbox.
   std::optional<Fingerprint> authority_fingerprint = {};
   // On a cluster: HOST:PORT of its servers, the JWT with which the secret's key may connect
   // (nats_jwt.h), and the authority's certificate, PEM; empty: those that the system trusts.

@@ -260,7 +260,7 @@ void ChunkStores::place(const std::string& holder, const std::string& site, Cour
        });
 }
 
-// Of a store that exists.
+// The store must exist.
 void ChunkStores::check_place(const std::string& holder, const std::string& site,
                               Courier::Done done) {
   ask_(subjects_.info(subjects_.chunk_store(holder)), "",

@@ -34,7 +34,7 @@ uint64_t size_of(const fs::path& file) {
   return missing ? 0 : size;
 }
 
-// Of at most `bytes`, from `offset` on; empty at the file's end.
+// A part of at most `bytes`, from `offset` on; empty at the file's end.
 std::string part_of(const fs::path& file, uint64_t offset, size_t bytes) {
   std::string part(bytes, '\0');
   std::ifstream in(file, std::ios::binary);
@@ -44,7 +44,7 @@ std::string part_of(const fs::path& file, uint64_t offset, size_t bytes) {
   return part;
 }
 
-// Of "[PID] DATE TIME [LVL] text"; a line in another form is returned as it is.
+// "[LVL] text" of "[PID] DATE TIME [LVL] text"; a line in another form is returned as it is.
 std::string_view from_level(std::string_view line) {
   if (!line.starts_with('[')) return line;
   const size_t level = line.find(" [");
@@ -121,7 +121,7 @@ constexpr std::string_view kReloaded = "[INF] Reloaded server configuration";
 constexpr std::string_view kNotReloaded = "[ERR] Failed to reload server configuration";
 constexpr std::string_view kFatal = "[FTL] ";
 
-// Of {"nats": ["tls://HOST:PORT", ...]}; nothing while the file is being written.
+// The port in {"nats": ["tls://HOST:PORT", ...]}; nothing while the file is being written.
 std::optional<int> port_in(const std::string& text) {
   const auto ports = try_parse_json<nlohmann::json>(text);
   if (!ports.is_object() || !ports.contains("nats") || !ports["nats"].is_array() ||

@@ -19,8 +19,8 @@ inline constexpr NatsVersion kOldestNats{2, 9, 0};
 // Older ones may lose messages when they or their machine crash.
 inline constexpr NatsVersion kSafeNats{2, 10, 23};
 
-// Of what `nats-server --version` prints, "nats-server: v2.10.27"; nothing if it names none, as a
-// build from a working tree does.
+// The version in what `nats-server --version` prints, "nats-server: v2.10.27"; nothing if it names
+// none, as a build from a working tree does.
 std::optional<NatsVersion> parse_nats_version(std::string_view text);
 
 // The version of this program, which is run for it. Throws Error if it cannot be run, and

@@ -62,7 +62,7 @@ class TlsStream {
   void connect_tls(const TlsContext& context, const std::string& name);
 
   int socket() const { return socket_; }
-  // Of poll(): what to wait for.
+  // What to wait for, as poll() takes it.
   short events() const;
   // Whether to go on without waiting: bytes have arrived, but were not read while `reading` was
   // off.
@@ -89,7 +89,7 @@ class TlsStream {
  private:
   void begin(const TlsContext& context);
   bool may_read() const;
-  // Of one operation: it went on, it must wait, or the connection has ended.
+  // How one operation went: on, it must wait, or the connection has ended.
   enum class Went : uint8_t { kOn, kWait, kEnd };
   Went judge(int result);
   Went judge_plain(ssize_t result);

@@ -34,7 +34,7 @@ std::shared_ptr<const Bytes> ChunkCache::find(const Sha256& name) {
 
 namespace {
 
-// Of one client. Beyond them its messages are passed on, but not remembered.
+// The most of one client. Beyond them its messages are passed on, but not remembered.
 constexpr size_t kMaxSubscriptions = 1000;
 constexpr size_t kMaxFetching = 1000;
 constexpr size_t kMaxStoring = 64;

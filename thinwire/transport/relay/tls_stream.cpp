@@ -23,7 +23,7 @@ namespace thinwire::transport {
 namespace {
 
 constexpr size_t kReadBytes = 16 << 10;
-// That are read before somebody takes them.
+// The most bytes that are read before somebody takes them.
 constexpr size_t kMostUntaken = 256 << 10;
 
 struct Release {
