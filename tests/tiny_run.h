@@ -45,8 +45,8 @@ inline fs::path prepare_tiny_corpus(const fs::path& folder, int lines = 900,
   data.dir = (folder / "tokens").string();
   data.text = {(folder / "text.txt").string()};
   data.validation_text = {"other=" + (folder / "other.txt").string()};
-  data.document = "line";
-  data.vocabulary = "byte";
+  data.document = config::DocumentEnd::kLine;
+  data.vocabulary = config::VocabularyKind::kByte;
   data.validation_fraction = 0.05;
   data.validation_block = 4;
   data::prepare(data, {.threads = 1});

@@ -64,7 +64,7 @@ double gemm_rate(const Shape& shape, ThreadPool& threads) {
 
 void llama_step(benchmark::State& state) {
   const Shape s = shape(state.range(0));
-  const auto precision = state.range(1) == 16 ? model::Precision::kBf16 : model::Precision::kFp32;
+  const auto precision = state.range(1) == 16 ? Precision::kBf16 : Precision::kFp32;
   ThreadPool threads(1);
   const tensor::Layout layout(method::tensors_of(s.model));
   tensor::Arena params(layout), gradients(layout);

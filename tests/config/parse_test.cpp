@@ -28,7 +28,7 @@ TEST(ParseRecipe, SetsEveryTypeOfField) {
   EXPECT_THAT(recipe.data.text, ElementsAre("a.txt", "b.txt"));
   EXPECT_TRUE(recipe.model.tied);
   EXPECT_EQ(recipe.train.steps, 12);
-  EXPECT_EQ(recipe.train.precision, "bf16");
+  EXPECT_EQ(recipe.train.precision, Precision::kBf16);
   EXPECT_EQ(recipe.optim.lr, 2.5e-3);
   EXPECT_EQ(recipe.optim.clip, 1.0);
 }
@@ -121,7 +121,7 @@ TEST(Overrides, CannotSmuggleInFurtherLines) {
 TEST(Overrides, MayHaveSpacesAroundTheSignAndAtTheEnds) {
   EXPECT_EQ(parse("", {"train.steps = 3"}).train.steps, 3);
   EXPECT_EQ(parse("", {" train.steps\t=\t3 "}).train.steps, 3);
-  EXPECT_EQ(parse("", {"data.document = \"line\""}).data.document, "line");
+  EXPECT_EQ(parse("", {"data.document = \"line\""}).data.document, DocumentEnd::kLine);
   EXPECT_EQ(parse("", {"data.text_field = two words "}).data.text_field, "two words");
   EXPECT_THAT(parse("", {"data.text = [\"a\", \"b\"]"}).data.text, ElementsAre("a", "b"));
   EXPECT_EQ(parse("", {"data.text_field=\" x \""}).data.text_field, " x ");

@@ -64,14 +64,14 @@ Recipe random_recipe() {
   if (recipe.data.dir.empty()) recipe.data.dir = "x";
   recipe.data.validation_text = {"kjv=" + *any_text() + "x"};
   recipe.data.labels = {*any_text() + "0", *any_text() + "1"};
-  if (recipe.data.vocabulary != "sentencepiece") recipe.data.vocabulary_model = "";
+  if (recipe.data.vocabulary != VocabularyKind::kSentencePiece) recipe.data.vocabulary_model = "";
   if (recipe.train.init.empty()) recipe.train.init = "x";  // as preferences need
   if (recipe.preference.loss != PreferenceLoss::kSigmoid) recipe.preference.label_smoothing = 0;
   recipe.model.heads = *rc::gen::inRange(1, 20);
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
-  recipe.train.launcher = recipe.links.paced ? "mpi" : "threads";
+  recipe.train.launcher = recipe.links.paced ? Launcher::kMpi : Launcher::kThreads;
   if (recipe.links.paced) recipe.links.step_s = 0;
   if (recipe.eval.every == 0) {
     recipe.eval.patience = 0;

@@ -21,7 +21,6 @@
 namespace thinwire::convert {
 namespace {
 
-using model::Precision;
 using model::relative_error;
 using model::TinyModel;
 using nlohmann::json;
@@ -59,7 +58,7 @@ class FamilyGolden : public testing::TestWithParam<const char*> {
   // Backends of which each must agree with the reference.
   static std::vector<model::Placement> placements() {
     std::vector<model::Placement> all = {model::Placement()};
-    if (has_torch()) all.push_back(model::parse_device("torch_cpu"));
+    if (has_torch()) all.push_back(model::placement_of(config::DeviceChoice::kTorchCpu));
     return all;
   }
   static bool has_torch() {

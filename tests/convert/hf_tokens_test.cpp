@@ -21,7 +21,7 @@ std::string small_model() {
   static const std::string text = "the quick brown fox jumps over the lazy dog";
   int lines = 0;
   const auto next = [&]() -> const std::string* { return lines++ < 50 ? &text : nullptr; };
-  return data::train_sentencepiece(next, {.type = "bpe", .size = 290});
+  return data::train_sentencepiece(next, {.size = 290});
 }
 
 // The token before a text is the same in a run, in its export and in a model imported from that.
@@ -190,7 +190,7 @@ TEST_F(HuggingFace, ATemplateInTheTokenizersConfigIsFoundBesideAnImportedVocabul
   write_single();
   write_file(hf_ / "tokenizer.model", small_model());
   config::DataSection data;
-  data.records = "chats";
+  data.records = config::RecordKind::kChats;
   const auto found = [&](const char* file, const std::string& text) {
     for (const char* one : {"tokenizer_config.json", "chat_template.json", "chat_template.jinja"}) {
       fs::remove(hf_ / one);

@@ -23,9 +23,9 @@ using testing::ThrowsMessage;
 
 config::DataSection labelled_data(config::StringList labels = {}) {
   config::DataSection data;
-  data.records = "labels";
+  data.records = config::RecordKind::kLabels;
   data.labels = std::move(labels);
-  data.vocabulary = "byte";
+  data.vocabulary = config::VocabularyKind::kByte;
   data.validation_fraction = 0;
   return data;
 }
@@ -82,7 +82,7 @@ TEST(Numbers, AreTheBytesOfTheirFp32) {
 
 TEST(Numbers, WhatIsNoneIsNamed) {
   config::DataSection data = labelled_data();
-  data.records = "numbers";
+  data.records = config::RecordKind::kNumbers;
   const auto reader = make_record_reader(data);
   EXPECT_EQ(number_of_tokens(reader->read(R"({"text": "a", "label": 2.5})")->target), 2.5F);
   EXPECT_EQ(number_of_tokens(reader->read(R"({"text": "a", "label": -3})")->target), -3);
@@ -97,7 +97,8 @@ TEST(Numbers, WhatIsNoneIsNamed) {
 // Texts as prepared with the byte vocabulary, whose EOS is 256 and BOS 257.
 class LabelledRows : public testing::Test {
  protected:
-  void prepare_lines(const std::string& lines, const std::string& records = "labels") {
+  void prepare_lines(const std::string& lines,
+                     config::RecordKind records = config::RecordKind::kLabels) {
     folder_ = scratch_folder();
     write_file(folder_ / "in.jsonl", lines);
     config::DataSection data = labelled_data();
@@ -119,7 +120,7 @@ class LabelledRows : public testing::Test {
 TEST_F(LabelledRows, AClassIsPredictedByTheEndOfItsTextAndBeginsADocument) {
   prepare_lines("{\"text\": \"a\", \"text_pair\": \"bc\", \"label\": 2}\n");
   const RowBlock row = this->row(9);
-  EXPECT_TRUE(sets_.at("train").labelled());
+  EXPECT_EQ(sets_.at("train").kind(), ShardKind::kClasses);
   EXPECT_THAT(row.tokens, ElementsAre(257, 'a', 256, 256, 'b', 'c', 256, 2, 0, 0));
   EXPECT_THAT(row.weights, ElementsAre(0, 0, 0, 0, 0, 0, 1, 0, 0));
   EXPECT_THAT(row.begins, ElementsAre(1, 0, 0, 0, 0, 0, 0, 1, 1));
@@ -142,9 +143,10 @@ TEST_F(LabelledRows, ATruncatedTextKeepsItsEndAndItsClass) {
 }
 
 TEST_F(LabelledRows, ANumberIsADocumentOfFourTokens) {
-  prepare_lines("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2.5}\n", "numbers");
+  prepare_lines("{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 2.5}\n",
+                config::RecordKind::kNumbers);
   const TokenSet& tokens = sets_.at("train");
-  EXPECT_TRUE(tokens.labelled() && tokens.numbers());
+  EXPECT_EQ(tokens.kind(), ShardKind::kNumbers);
   EXPECT_TRUE(tokens.learnt(3) && !tokens.learnt(6));
   const RowBlock row = this->row(13, {.packing = true});
   EXPECT_THAT(row.tokens,
@@ -154,7 +156,7 @@ TEST_F(LabelledRows, ANumberIsADocumentOfFourTokens) {
 }
 
 TEST_F(LabelledRows, ATruncatedTextKeepsItsEndAndItsNumber) {
-  prepare_lines("{\"text\": \"abcdef\", \"label\": 1}\n", "numbers");
+  prepare_lines("{\"text\": \"abcdef\", \"label\": 1}\n", config::RecordKind::kNumbers);
   const RecordOptions truncate = {.too_long = config::LongRecords::kTruncate};
   EXPECT_THAT(this->row(6, truncate).tokens, ElementsAre(257, 'a', 256, 0, 0, 0x80, 0x3F));
   EXPECT_THAT(this->row(4, truncate).tokens, ElementsAre(256, 0, 0, 0x80, 0x3F));

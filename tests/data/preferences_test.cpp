@@ -29,7 +29,7 @@ constexpr const char* kChatMl =
 
 tl::expected<Record, std::string> read(const std::string& line, bool with_template = true) {
   config::DataSection data;
-  data.records = "preferences";
+  data.records = config::RecordKind::kPreferences;
   const auto chat =
       with_template ? std::make_shared<ChatTemplate>(kChatMl, "<s>", "</s>") : nullptr;
   return RecordReader(data, chat, "there is no template").read(line);
@@ -116,8 +116,8 @@ class PreferencePairs : public testing::Test {
     config::DataSection data;
     data.dir = (folder_ / "tokens").string();
     data.text = {(folder_ / "pairs.jsonl").string()};
-    data.records = "preferences";
-    data.vocabulary = "byte";
+    data.records = config::RecordKind::kPreferences;
+    data.vocabulary = config::VocabularyKind::kByte;
     data.validation_fraction = 0;
     data.shard_tokens = 20;
     summary_ = prepare(data, {.threads = 1});
@@ -130,8 +130,7 @@ class PreferencePairs : public testing::Test {
 
 TEST_F(PreferencePairs, AreWrittenTogetherAndCountedOnce) {
   const TokenSet set = prepare_pairs({{2, 3}, {4, 1}, {1, 1}});
-  EXPECT_TRUE(set.pairs());
-  EXPECT_TRUE(set.records());
+  EXPECT_EQ(set.kind(), ShardKind::kPairs);
   EXPECT_EQ(summary_.sets.front().documents, 3u);
   EXPECT_EQ(set.documents(), 6u);
   EXPECT_GT(set.shards().size(), 1u);
@@ -203,8 +202,8 @@ TEST_F(PreferencePairs, APairIsSkippedIfNothingIsLeftOfAnAnswer) {
   config::DataSection data;
   data.dir = (folder_ / "tokens").string();
   data.text = {(folder_ / "more.jsonl").string()};
-  data.records = "preferences";
-  data.vocabulary = "byte";
+  data.records = config::RecordKind::kPreferences;
+  data.vocabulary = config::VocabularyKind::kByte;
   data.validation_fraction = 0;
   prepare(data, {.threads = 1});
   const TokenSet set = training_set(data.dir);

@@ -203,7 +203,7 @@ TEST_F(Prepare, TwoAtOnceIsAnError) {
 
 TEST_F(Prepare, ReplacedBytesAreCounted) {
   write_file(folder_ / "text.txt", paragraphs(400) + "\xFF \xE9t\xE9");
-  data_.invalid_utf8 = "replace";
+  data_.invalid_utf8 = config::InvalidUtf8::kReplace;
   EXPECT_EQ(run().replaced, 3u);
 }
 
@@ -229,7 +229,7 @@ TEST_F(Prepare, AnEmptySplitNamesTheFields) {
 }
 
 TEST_F(Prepare, TheBlockAdaptsToTheText) {
-  data_.vocabulary = "byte";
+  data_.vocabulary = config::VocabularyKind::kByte;
   data_.validation_block = config::DataSection().validation_block;
   data_.validation_fraction = 0.01;
   for (const int documents : {2, 3, 10, 400, 1631, 4000}) {
@@ -251,14 +251,14 @@ TEST_F(Prepare, ASingleDocumentCannotBeSplit) {
               AllOf(HasSubstr("a single document"), HasSubstr("data.document=line"),
                     HasSubstr("data.validation_fraction=0")));
   expect_nothing_left();
-  data_.vocabulary = "byte";
+  data_.vocabulary = config::VocabularyKind::kByte;
   data_.validation_fraction = 0;
   EXPECT_EQ(run().sets[0].documents, 1u);
 }
 
 // Data prepared before the block could adapt is still used wherever the block would be the same.
 TEST_F(Prepare, ABlockOf64IsTheOneThatALongTextGets) {
-  data_.vocabulary = "byte";
+  data_.vocabulary = config::VocabularyKind::kByte;
   data_.validation_fraction = 0.1;
   data_.validation_block = 64;
   write_file(folder_ / "text.txt", paragraphs(400));
@@ -277,9 +277,9 @@ TEST_F(Prepare, SkippedLinesAreCountedNamedAndKeptInTheRecord) {
   }
   write_file(folder_ / "lines.jsonl", lines);
   data_.text = {(folder_ / "lines.jsonl").string()};
-  data_.vocabulary = "byte";
+  data_.vocabulary = config::VocabularyKind::kByte;
   EXPECT_THAT(error_of([&] { run(); }), HasSubstr("data.bad_lines=skip"));
-  data_.bad_lines = "skip";
+  data_.bad_lines = config::BadLines::kSkip;
   uint64_t shown = 0;
   const PrepareSummary summary = run({.progress = [&](const PrepareProgress& now) {
     shown = std::max(shown, now.skipped.count);
@@ -331,7 +331,7 @@ TEST_F(Prepare, NoTextIsWrongUse) {
 }
 
 TEST_F(Prepare, ByteVocabulary) {
-  data_.vocabulary = "byte";
+  data_.vocabulary = config::VocabularyKind::kByte;
   const PrepareSummary summary = run();
   EXPECT_EQ(summary.vocabulary_size, 258);
   EXPECT_EQ(summary.sets[0].tokens, summary.sets[0].text_bytes + summary.sets[0].documents);

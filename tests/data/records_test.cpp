@@ -16,6 +16,7 @@
 namespace thinwire::data {
 namespace {
 
+using config::RecordKind;
 using testing::AllOf;
 using testing::HasSubstr;
 
@@ -23,20 +24,21 @@ constexpr const char* kChatMl =
     "{% for message in messages %}{{ '<|im_start|>' + message.role + '\n' + message.content + "
     "'<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
-config::DataSection section(const std::string& kind) {
+config::DataSection section(RecordKind kind) {
   config::DataSection data;
   data.records = kind;
   return data;
 }
 
 tl::expected<Record, std::string> read_chat(const std::string& line, const char* source = kChatMl) {
-  return RecordReader(section("chats"), std::make_shared<ChatTemplate>(source, "<s>", "</s>"))
+  return RecordReader(section(RecordKind::kChats),
+                      std::make_shared<ChatTemplate>(source, "<s>", "</s>"))
       .read(line);
 }
 
 tl::expected<Record, std::string> read_prompt(const std::string& line,
                                               const std::string& answer = "") {
-  config::DataSection data = section("prompts");
+  config::DataSection data = section(RecordKind::kPrompts);
   data.answer_field = answer;
   return RecordReader(data, nullptr).read(line);
 }
@@ -198,7 +200,7 @@ TEST(ChatTemplate, WhatIsNotSupportedIsNamed) {
   EXPECT_THAT(read_chat(line, "{{ strftime_now('%d') }}").error(), HasSubstr("strftime_now"));
   EXPECT_THAT(read_chat(line, "{{ raise_exception('no system') }}").error(),
               HasSubstr("refuses it: no system"));
-  EXPECT_THAT(error_of([] { make_record_reader(section("chats")); }),
+  EXPECT_THAT(error_of([] { make_record_reader(section(RecordKind::kChats)); }),
               HasSubstr("needs a chat template"));
 }
 
@@ -220,10 +222,10 @@ TEST(Encoder, MarksTheTokensOfARange) {
 
 config::DataSection prompts_in(const fs::path& folder, const std::string& lines) {
   write_file(folder / "lines.jsonl", lines);
-  config::DataSection data = section("prompts");
+  config::DataSection data = section(RecordKind::kPrompts);
   data.dir = (folder / "tokens").string();
   data.text = {(folder / "lines.jsonl").string()};
-  data.vocabulary = "byte";
+  data.vocabulary = config::VocabularyKind::kByte;
   data.validation_fraction = 0;
   return data;
 }
@@ -253,7 +255,7 @@ TEST(PrepareRecords, BadLinesAreErrorsOrSkippedAndCounted) {
   EXPECT_THAT(error_of([&] { prepare(data, {.threads = 1}); }),
               AllOf(HasSubstr("lines.jsonl: line 2"), HasSubstr("empty \"completion\"")));
   EXPECT_FALSE(fs::exists(data.dir));
-  data.bad_lines = "skip";
+  data.bad_lines = config::BadLines::kSkip;
   EXPECT_EQ(prepare(data, {.threads = 1}).skipped.count, 1u);
   write_file(folder / "text.txt", "text\n");
   data.text = {(folder / "text.txt").string()};

@@ -14,6 +14,7 @@
 namespace thinwire::data {
 namespace {
 
+using config::DocumentEnd;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -28,7 +29,7 @@ std::vector<std::string> documents_of(const std::vector<std::string>& paths,
   return documents;
 }
 
-std::vector<std::string> split(std::string_view text, const std::string& document) {
+std::vector<std::string> split(std::string_view text, DocumentEnd document) {
   const fs::path file = scratch_folder() / "a.txt";
   write_file(file, text);
   return documents_of({file.string()}, {.document = document});
@@ -86,50 +87,52 @@ TEST(Text, StandInsForFilesAreRefused) {
 }
 
 TEST(Documents, EndAtBlankLines) {
-  EXPECT_THAT(split("\n\n  one\nstill one \n \t\n\n\ntwo\r\n\r\nthree", "blank_line"),
+  EXPECT_THAT(split("\n\n  one\nstill one \n \t\n\n\ntwo\r\n\r\nthree", DocumentEnd::kBlankLine),
               ElementsAre("  one\nstill one", "two", "three"));
 }
 
 TEST(Documents, EndWhereAnUnindentedEntryFollowsABlankLine) {
-  EXPECT_THAT(split("Germ\n   bud\n\n   {Germ cell} egg\nsame\n\nGerman\n   kin\n", "entry"),
-              ElementsAre("Germ\n   bud\n\n   {Germ cell} egg\nsame", "German\n   kin"));
+  EXPECT_THAT(
+      split("Germ\n   bud\n\n   {Germ cell} egg\nsame\n\nGerman\n   kin\n", DocumentEnd::kEntry),
+      ElementsAre("Germ\n   bud\n\n   {Germ cell} egg\nsame", "German\n   kin"));
 }
 
 TEST(Documents, EndAtSeparators) {
   EXPECT_THAT(split("one\n\nstill one\n<|endoftext|>\n  two\n </s>\r\n\nthree <|endoftext|>\n"
                     "<|end_of_text|>\n<|endoftext|>\nfour",
-                    "separator"),
+                    DocumentEnd::kSeparator),
               ElementsAre("one\n\nstill one", "  two", "three <|endoftext|>", "four"));
 }
 
 TEST(Documents, SeparatorsThatAreTakenForTextAreNoticed) {
   const fs::path file = scratch_folder() / "a.txt";
   write_file(file, "one\n\n <|endoftext|> \ntwo\n</s>\n");
-  const auto note = [&](const std::string& document) {
+  const auto note = [&](DocumentEnd document) {
     DocumentSource source(list_inputs({file.string()}), {.document = document});
     while (source.next()) {
     }
     return source.separator_note();
   };
-  EXPECT_EQ(note("blank_line"), file.string() +
-                                    ": line 3 is <|endoftext|>, which is taken for text; "
-                                    "data.document=separator ends a document at such a line "
-                                    "and leaves it out");
-  EXPECT_EQ(note("separator"), "");
+  EXPECT_EQ(note(DocumentEnd::kBlankLine),
+            file.string() +
+                ": line 3 is <|endoftext|>, which is taken for text; "
+                "data.document=separator ends a document at such a line "
+                "and leaves it out");
+  EXPECT_EQ(note(DocumentEnd::kSeparator), "");
   write_file(file, "one <|endoftext|>\n<endoftext>\n");
-  EXPECT_EQ(note("line"), "");
+  EXPECT_EQ(note(DocumentEnd::kLine), "");
 }
 
 TEST(Documents, EndWithTheirLine) {
-  EXPECT_THAT(split("one\n\n two\nthree", "line"), ElementsAre("one", " two", "three"));
+  EXPECT_THAT(split("one\n\n two\nthree", DocumentEnd::kLine), ElementsAre("one", " two", "three"));
 }
 
 TEST(Documents, EndWithTheirFile) {
-  EXPECT_THAT(split("one\n\ntwo\n\n", "file"), ElementsAre("one\n\ntwo"));
+  EXPECT_THAT(split("one\n\ntwo\n\n", DocumentEnd::kFile), ElementsAre("one\n\ntwo"));
 }
 
 TEST(Documents, AByteOrderMarkIsDropped) {
-  EXPECT_THAT(split("\xEF\xBB\xBFone", "line"), ElementsAre("one"));
+  EXPECT_THAT(split("\xEF\xBB\xBFone", DocumentEnd::kLine), ElementsAre("one"));
 }
 
 // JSON says exactly what the text is, and tokens are made of all of it.
@@ -169,7 +172,8 @@ TEST(Documents, StreamingThroughChunksGivesTheWholeText) {
   write_file(folder / "a.txt.zst", zstd(text.substr(0, 1000)) + zstd(text.substr(1000)));
   text.pop_back();
   for (const char* name : {"a.txt", "a.txt.gz", "a.txt.bz2", "a.txt.zst"}) {
-    EXPECT_THAT(documents_of({folder / name}, {.document = "file"}), ElementsAre(text)) << name;
+    EXPECT_THAT(documents_of({folder / name}, {.document = DocumentEnd::kFile}), ElementsAre(text))
+        << name;
   }
 }
 

@@ -26,7 +26,7 @@ class TokenSets : public testing::Test {
     config::DataSection data;
     data.dir = folder_ / name;
     data.text = {(folder_ / (name + ".txt")).string()};
-    data.vocabulary = "byte";
+    data.vocabulary = config::VocabularyKind::kByte;
     data.validation_fraction = 0.1;
     data.validation_block = 4;
     data.shard_tokens = 1000;

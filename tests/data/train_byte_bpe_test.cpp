@@ -50,7 +50,7 @@ TEST(TrainByteBpe, APreparedFolderSpellsAllText) {
   config::DataSection data;
   data.dir = (folder / "tokens").string();
   data.text = {(folder / "text.txt").string()};
-  data.vocabulary = "byte_bpe";
+  data.vocabulary = config::VocabularyKind::kByteBpe;
   data.vocabulary_size = 259;
   data.validation_fraction = 0;
   prepare(data, {.threads = 1});

@@ -17,6 +17,7 @@
 namespace thinwire::data {
 namespace {
 
+using config::SentencePieceKind;
 using testing::HasSubstr;
 
 std::string train_on(const std::string& text, const SentencePieceOptions& options) {
@@ -24,12 +25,13 @@ std::string train_on(const std::string& text, const SentencePieceOptions& option
   return train_sentencepiece([&] { return std::exchange(next, nullptr); }, options);
 }
 
-const Vocabulary& trained(const std::string& type) {
-  static std::map<std::string, std::unique_ptr<Vocabulary>> made;
+const Vocabulary& trained(SentencePieceKind type) {
+  static std::map<SentencePieceKind, std::unique_ptr<Vocabulary>> made;
   auto& vocabulary = made[type];
   if (vocabulary == nullptr) {
     const fs::path file = fs::path(testing::TempDir()) /
-                          fmt::format("vocabulary_{}_{}", type, getpid()) / kSentencePieceFile;
+                          fmt::format("vocabulary_{}_{}", name_of(type), getpid()) /
+                          kSentencePieceFile;
     write_file(file, train_on(paragraphs(400), {.type = type, .size = 310}));
     vocabulary = Vocabulary::load(file.parent_path());
   }
@@ -55,15 +57,15 @@ std::string odd_text(Rng& rng) {
 }
 
 TEST(SentencePiece, HasTheIdsOfLlama) {
-  EXPECT_EQ(trained("bpe").size(), 310);
-  EXPECT_EQ(trained("bpe").bos(), 1);
-  EXPECT_EQ(trained("bpe").eos(), 2);
+  EXPECT_EQ(trained(SentencePieceKind::kBpe).size(), 310);
+  EXPECT_EQ(trained(SentencePieceKind::kBpe).bos(), 1);
+  EXPECT_EQ(trained(SentencePieceKind::kBpe).eos(), 2);
 }
 
 RC_GTEST_PROP(SentencePiece, DecodingGivesTheTextBack, (uint64_t seed)) {
   Rng rng(seed, 0);
   const std::string text = odd_text(rng);
-  for (const char* type : {"bpe", "unigram"}) {
+  for (const auto type : {SentencePieceKind::kBpe, SentencePieceKind::kUnigram}) {
     const auto tokens = trained(type).encode(text);
     RC_ASSERT(trained(type).decode(tokens) == text);
   }
@@ -71,7 +73,7 @@ RC_GTEST_PROP(SentencePiece, DecodingGivesTheTextBack, (uint64_t seed)) {
 
 RC_GTEST_PROP(Encoder, GivesWhatTheVocabularyGives, (uint64_t seed)) {
   Rng rng(seed, 0);
-  for (const char* type : {"bpe", "unigram"}) {
+  for (const auto type : {SentencePieceKind::kBpe, SentencePieceKind::kUnigram}) {
     Encoder encoder(trained(type));
     for (int i = 0; i < 3; ++i) {
       const std::string text = odd_text(rng);
@@ -113,7 +115,7 @@ Tokens encoded(const Vocabulary& vocabulary, const std::string& text) {
 }
 
 TEST(SentencePiece, ControlPiecesInATextAreTheirTokens) {
-  const Vocabulary& vocabulary = trained("bpe");
+  const Vocabulary& vocabulary = trained(SentencePieceKind::kBpe);
   EXPECT_EQ(encoded(vocabulary, "<s>"), Tokens{1});
   EXPECT_EQ(encoded(vocabulary, "<unk></s>"), (Tokens{0, 2}));
   EXPECT_EQ(encoded(vocabulary, "the cat</s> sat on  it</s>\n"),
@@ -129,7 +131,7 @@ TEST(SentencePiece, ControlPiecesInATextAreTheirTokens) {
 // A folder with a tokenizer.model of 310 pieces, without tokenizer.json.
 std::unique_ptr<Vocabulary> with_files(const std::string& config, const std::string& added = "") {
   const fs::path folder = scratch_folder();
-  write_file(folder / "tokenizer.model", read_text_file(trained("bpe").file()));
+  write_file(folder / "tokenizer.model", read_text_file(trained(SentencePieceKind::kBpe).file()));
   write_file(folder / "tokenizer_config.json", config);
   if (!added.empty()) write_file(folder / "added_tokens.json", added);
   auto vocabulary = Vocabulary::load(folder);
@@ -153,21 +155,21 @@ TEST(SentencePiece, TokensThatFilesBesideItAddKeepTheirIds) {
   EXPECT_EQ(vocabulary->find("[PAD]"), 310);
   EXPECT_EQ(vocabulary->name(312), "<tool>");
   EXPECT_EQ(encoded(*vocabulary, "cat<|end|>[PAD]</s>"),
-            joined({trained("bpe").encode("cat"), {311, 310, 2}}));
+            joined({trained(SentencePieceKind::kBpe).encode("cat"), {311, 310, 2}}));
   EXPECT_EQ(vocabulary->decode(Tokens{311, 312}), "<tool>") << "special tokens are no text";
   EXPECT_EQ(without_sentencepiece_rules(vocabulary->stored_text()),
-            read_text_file(trained("bpe").file()));
+            read_text_file(trained(SentencePieceKind::kBpe).file()));
 }
 
 TEST(SentencePiece, AModelAloneIsStoredAsItIs) {
   const auto vocabulary = with_files(
       R"({"bos_token": "<s>", "eos_token": "</s>", "legacy": true, "added_tokens_decoder":
           {"0": {"content": "<unk>"}, "1": {"content": "<s>"}, "2": {"content": "</s>"}}})");
-  EXPECT_EQ(vocabulary->stored_text(), read_text_file(trained("bpe").file()));
+  EXPECT_EQ(vocabulary->stored_text(), read_text_file(trained(SentencePieceKind::kBpe).file()));
 }
 
 TEST(SentencePiece, SpacesStandBeforePartsAsTheFolderSays) {
-  const Vocabulary& plain = trained("bpe");
+  const Vocabulary& plain = trained(SentencePieceKind::kBpe);
   const auto first = with_files(R"({"legacy": false})");
   const auto none = with_files(R"({"add_prefix_space": false})");
   for (const auto* vocabulary : {first.get(), none.get()}) {
@@ -213,12 +215,12 @@ TEST(SentencePiece, FaultsOfFilesBesideItAreNamed) {
 }
 
 TEST(SentencePiece, TheSameTextGivesTheSameBytes) {
-  const SentencePieceOptions options{.type = "unigram", .size = 310};
+  const SentencePieceOptions options{.type = SentencePieceKind::kUnigram, .size = 310};
   EXPECT_EQ(train_on(paragraphs(200), options), train_on(paragraphs(200), options));
 }
 
 TEST(SentencePiece, NoPieceHoldsALineBreakAndDigitsStandAlone) {
-  const Vocabulary& vocabulary = trained("bpe");
+  const Vocabulary& vocabulary = trained(SentencePieceKind::kBpe);
   for (int32_t token = 0; token < vocabulary.size(); ++token) {
     const std::string piece = vocabulary.piece(token);
     EXPECT_TRUE(piece == "\n" || piece.find('\n') == std::string::npos) << piece;
@@ -242,7 +244,7 @@ TEST(SentencePiece, NoTextIsAnError) {
 }
 
 TEST(Vocabulary, DamagedModelsAreErrorsThatNameTheFile) {
-  const std::string model = read_text_file(trained("bpe").file());
+  const std::string model = read_text_file(trained(SentencePieceKind::kBpe).file());
   const fs::path file = scratch_folder() / "damaged.model";
   for (const std::string& content :
        {std::string(), std::string("no model"), model.substr(0, model.size() / 2)}) {
@@ -266,14 +268,17 @@ TEST(Vocabulary, AJsonFileOfAnotherFormatIsAnError) {
 
 TEST(Vocabulary, TokensOutsideItAreErrors) {
   for (const int32_t token : {-1, 310}) {
-    EXPECT_THAT(error_of([&] { trained("bpe").decode(std::vector<int32_t>{token}); }),
-                HasSubstr("outside the vocabulary of 310"));
+    EXPECT_THAT(
+        error_of([&] { trained(SentencePieceKind::kBpe).decode(std::vector<int32_t>{token}); }),
+        HasSubstr("outside the vocabulary of 310"));
   }
 }
 
 TEST(Vocabulary, DigestTellsFilesApart) {
-  EXPECT_NE(trained("bpe").digest(), trained("unigram").digest());
-  EXPECT_EQ(trained("bpe").digest(), Vocabulary::load_file(trained("bpe").file())->digest());
+  EXPECT_NE(trained(SentencePieceKind::kBpe).digest(),
+            trained(SentencePieceKind::kUnigram).digest());
+  EXPECT_EQ(trained(SentencePieceKind::kBpe).digest(),
+            Vocabulary::load_file(trained(SentencePieceKind::kBpe).file())->digest());
 }
 
 TEST(ByteVocabulary, IsTheBytesThenEosThenBos) {
@@ -299,7 +304,7 @@ TEST(TextStream, GivesOutCompleteCharactersOnly) {
 }
 
 TEST(TextStream, KeepsTheLeadingSpaceOfAContinuation) {
-  const Vocabulary& vocabulary = trained("bpe");
+  const Vocabulary& vocabulary = trained(SentencePieceKind::kBpe);
   const auto tokens = vocabulary.encode("cat");
   TextStream begins(vocabulary);
   TextStream continues(vocabulary, true);

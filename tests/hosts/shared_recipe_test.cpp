@@ -89,7 +89,7 @@ TEST(SharedRecipe, AMemberComputesOnTheCoresThatItMayUse) {
 TEST(SharedRecipe, AMemberKnowsWhatIsLearnt) {
   const std::string text = shared_recipe_text(
       recipe({"data.records=labels", "model.architecture=roberta", "model.vocab=300"}));
-  EXPECT_EQ(member_recipe(text, {}, "here", "mine").data.records, "labels");
+  EXPECT_EQ(member_recipe(text, {}, "here", "mine").data.records, config::RecordKind::kLabels);
 }
 
 TEST(SharedRecipe, AMemberOfARunWithAnAdapterHasTheBaseInAFolderOfItsOwn) {

@@ -21,25 +21,29 @@
 namespace thinwire::launch {
 namespace {
 
+using config::RecordKind;
 using method::Command;
 using method::Feature;
 
 constexpr const char* kTemplate = "{% for m in messages %}{{ m.content }}{% endfor %}";
 
-std::string lines_of(const std::string& records) {
+std::string lines_of(RecordKind records) {
   std::string lines;
   for (int i = 0; i < 40; ++i) {
-    if (records == "prompts") lines += fmt::format(R"({{"prompt": "{}", "answer": " w"}})", i);
-    if (records == "chats") {
+    if (records == RecordKind::kPrompts)
+      lines += fmt::format(R"({{"prompt": "{}", "answer": " w"}})", i);
+    if (records == RecordKind::kChats) {
       lines += fmt::format(R"({{"messages": [{{"role": "user", "content": "{}"}}, )"
                            R"({{"role": "assistant", "content": "w"}}]}})",
                            i);
     }
-    if (records == "preferences") {
+    if (records == RecordKind::kPreferences) {
       lines += fmt::format(R"({{"prompt": "{}", "chosen": " w", "rejected": " x"}})", i);
     }
-    if (records == "labels") lines += fmt::format(R"({{"text": "w {}", "label": {}}})", i, i % 2);
-    if (records == "numbers") lines += fmt::format(R"({{"text": "w {}", "label": 0.5}})", i);
+    if (records == RecordKind::kLabels)
+      lines += fmt::format(R"({{"text": "w {}", "label": {}}})", i, i % 2);
+    if (records == RecordKind::kNumbers)
+      lines += fmt::format(R"({{"text": "w {}", "label": 0.5}})", i);
     lines += "\n";
   }
   return lines;
@@ -60,20 +64,20 @@ class Shared {
   ~Shared() { fs::remove_all(folder_); }
 
   // The data of a recipe, prepared when it is first asked for.
-  std::string data(const std::string& records) {
-    const fs::path place = folder_ / records;
+  std::string data(RecordKind records) {
+    const fs::path place = folder_ / name_of(records);
     if (fs::exists(place)) return (place / "tokens").string();
     fs::create_directories(place);
-    if (records == "text") return prepare_tiny_corpus(place);
-    const bool encoded = records == "labels" || records == "numbers";
+    if (records == RecordKind::kText) return prepare_tiny_corpus(place);
     write_file(place / "lines.jsonl", lines_of(records));
     config::DataSection data;
     data.dir = (place / "tokens").string();
     data.text = {(place / "lines.jsonl").string()};
     data.records = records;
-    data.vocabulary = encoded ? "byte_bpe" : "byte";
+    data.vocabulary =
+        is_labelled(records) ? config::VocabularyKind::kByteBpe : config::VocabularyKind::kByte;
     data.vocabulary_size = 257;
-    if (records == "chats") data.chat_template = (folder_ / "chat.jinja").string();
+    if (records == RecordKind::kChats) data.chat_template = (folder_ / "chat.jinja").string();
     data.validation_fraction = 0.1;
     data.validation_block = 4;
     data::prepare(data, {.threads = 1});
@@ -118,16 +122,18 @@ class Shared {
 
   // A model of the shape and the vocabulary that the recipe wants.
   std::string model_for(const config::Recipe& asked) {
-    const std::string& records = asked.data.records;
-    const bool encoded = records == "labels" || records == "numbers";
+    const RecordKind records = asked.data.records;
+    const bool encoded = is_labelled(records);
     const fs::path run =
-        folder_ / fmt::format("model.{}.{}", encoded ? records : "text", asked.model.tied);
+        folder_ / fmt::format("model.{}.{}", name_of(encoded ? records : RecordKind::kText),
+                              asked.model.tied);
     if (!fs::exists(run)) {
       std::vector<std::string> fields = {fmt::format("model.tied={}", asked.model.tied)};
       if (encoded) {
-        fields.insert(fields.end(),
-                      {"data.records=" + records, "model.architecture=roberta",
-                       records == "labels" ? "roberta.labels=2" : "roberta.labels=1"});
+        fields.insert(
+            fields.end(),
+            {fmt::format("data.records={}", name_of(records)), "model.architecture=roberta",
+             records == RecordKind::kLabels ? "roberta.labels=2" : "roberta.labels=1"});
       }
       train(recipe(fields, run), {});
     }
@@ -153,9 +159,12 @@ class Combinations : public testing::TestWithParam<size_t> {
       const auto pair = method::combine(one, all[other]);
       if (!pair || !pair->works() || hosted != (pair->command != Command::kTrain)) continue;
       const config::Recipe asked = method::load_recipe("", pair->overrides);
-      if (asked.train.device == "cuda" || asked.train.launcher == "mpi") continue;
+      if (asked.train.device == config::DeviceChoice::kCuda ||
+          asked.train.launcher == config::Launcher::kMpi)
+        continue;
       // A program with LibTorch tries what needs it, one without all else.
-      if ((asked.train.device == "torch_cpu") != model::has_torch_ops()) continue;
+      if ((asked.train.device == config::DeviceChoice::kTorchCpu) != model::has_torch_ops())
+        continue;
       SCOPED_TRACE(
           fmt::format("{} and {}: {}", one.name, all[other].name, fmt::join(pair->overrides, " ")));
       const fs::path folder = shared().folder() / "pair";

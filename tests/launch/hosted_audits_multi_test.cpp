@@ -158,7 +158,7 @@ TEST_P(HostedAuditors, ThatNobodyAdmittedAreRefused) {
 
 TEST_P(HostedAuditors, ThatComputeOtherwiseFindSmallErrors) {
   const auto run = make(30);
-  run->start_auditor(kAuditor, "bf16");
+  run->start_auditor(kAuditor, Precision::kBf16);
   for (int number = 0; number < kMembers; ++number) run->start(number);
   run->wait(kAuditor);
   const auto audits = run->audits();

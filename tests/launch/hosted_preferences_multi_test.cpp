@@ -19,7 +19,7 @@ class HostedPreferences : public HostedCase {
   }
   bool prepare_run(int64_t steps) {
     if (!prepare(steps)) return false;
-    recipe_.data.records = "preferences";
+    recipe_.data.records = config::RecordKind::kPreferences;
     recipe_.train.init = (folder_ / "base" / "run").string();
     recipe_.train.sequence = 48;
     // Once all pairs are learnt, the norms of honest members' gradients differ beyond all measure.

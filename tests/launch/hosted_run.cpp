@@ -280,7 +280,7 @@ void HostedRun::admit_auditor(int number) {
   auditors_.insert(signer_of(static_cast<uint8_t>(number))->key());
 }
 
-void HostedRun::start_auditor(int number, const std::string& precision) {
+void HostedRun::start_auditor(int number, std::optional<Precision> precision) {
   members_.erase(number);  // its connection of before
   auto auditor = std::make_unique<Participant>();
   auditor->signer = signer_of(static_cast<uint8_t>(number));
@@ -293,7 +293,7 @@ void HostedRun::start_auditor(int number, const std::string& precision) {
       });
   member::MemberOptions options = options_of(number, *auditor);
   options.audits = true;
-  if (!precision.empty()) options.recipe.train.precision = precision;
+  if (precision) options.recipe.train.precision = *precision;
   start(std::move(options), number, std::move(auditor));
 }
 

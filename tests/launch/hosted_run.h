@@ -61,7 +61,7 @@ class HostedRun {
   void start_site(int number, int ranks);
   // Starts an auditor, which is no member; the coordinator believes those that admit_auditor() was
   // called for.
-  void start_auditor(int number, const std::string& precision = "");
+  void start_auditor(int number, std::optional<Precision> precision = {});
   void admit_auditor(int number);
   // Members that start from here on stop before they have completed more than so many steps, until
   // release().

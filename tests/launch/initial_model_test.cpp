@@ -43,7 +43,7 @@ class InitialModel : public testing::Test {
     config::DataSection data;
     data.dir = (folder_ / "tokens").string();
     data.text = {(folder_ / "text.txt").string()};
-    data.document = "line";
+    data.document = config::DocumentEnd::kLine;
     data.vocabulary_size = 285;
     data::prepare(data, {.force = true, .threads = 1});
     return data;
@@ -164,8 +164,8 @@ TEST_F(InitialModel, AVocabularyWithAnotherPatternIsAnother) {
   config::DataSection data;
   data.dir = (folder_ / "tokens").string();
   data.text = {text.string()};
-  data.document = "line";
-  data.vocabulary = "byte_bpe";
+  data.document = config::DocumentEnd::kLine;
+  data.vocabulary = config::VocabularyKind::kByteBpe;
   data.vocabulary_size = 262;
   data.validation_fraction = 0.3;
   data::prepare(data, {.force = true, .threads = 1});

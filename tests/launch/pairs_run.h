@@ -31,8 +31,8 @@ inline void prepare_pairs(const fs::path& folder, int pairs) {
   data.text = {(folder / "pairs.jsonl").string()};
   data.validation_text = {"same=" + (folder / "pairs.jsonl").string()};
   data.validation_fraction = 0;
-  data.records = "preferences";
-  data.vocabulary = "byte";
+  data.records = config::RecordKind::kPreferences;
+  data.vocabulary = config::VocabularyKind::kByte;
   data::prepare(data, {.threads = 1});
   fs::create_directories(folder / "base");
   prepare_tiny_corpus(folder / "base", 100);

@@ -24,8 +24,8 @@ inline void prepare_records(const fs::path& folder, int records, int words = 0) 
   data.text = {(folder / "lines.jsonl").string()};
   data.validation_text = {"same=" + (folder / "lines.jsonl").string()};
   data.validation_fraction = 0;
-  data.records = "prompts";
-  data.vocabulary = "byte";
+  data.records = config::RecordKind::kPrompts;
+  data.vocabulary = config::VocabularyKind::kByte;
   data::prepare(data, {.threads = 1});
 }
 

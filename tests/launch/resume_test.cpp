@@ -73,8 +73,8 @@ class Resume : public testing::Test {
     config::DataSection data = tiny_recipe(folder_).data;
     write_file(folder_ / "text.txt", read_text_file(folder_ / "text.txt") + "one line more\n");
     data.text = {(folder_ / "text.txt").string()};
-    data.document = "line";
-    data.vocabulary = "byte";
+    data.document = config::DocumentEnd::kLine;
+    data.vocabulary = config::VocabularyKind::kByte;
     data.validation_fraction = 0.05;
     data.validation_block = 4;
     data::prepare(data, {.force = true, .threads = 1});

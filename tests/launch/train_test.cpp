@@ -325,7 +325,7 @@ TEST_F(Train, WeightsWhoseTokensStandForOtherTextAreRefused) {
   config::DataSection data;
   data.dir = (folder_ / "tokens").string();
   data.text = {(folder_ / "text.txt").string()};
-  data.document = "line";
+  data.document = config::DocumentEnd::kLine;
   data.vocabulary_size = 285;
   data::prepare(data, {.force = true, .threads = 1});
   train(tiny_recipe(folder_, {"train.steps=1", "schedule.warmup=0"}), {});

@@ -24,6 +24,8 @@
 namespace thinwire::model {
 namespace {
 
+using config::Recompute;
+
 constexpr int64_t kRows = 2;
 constexpr int64_t kSequence = 20;
 constexpr uint64_t kSeed = 5;
@@ -113,7 +115,7 @@ TEST_P(ArchitectureContract, GradientsAreTheSlopesOfTheLoss) {
 
 TEST_P(ArchitectureContract, WhatIsComputedAgainHasTheSameBits) {
   std::vector<float> expected;
-  for (const char* recompute : {"none", "attention", "block"}) {
+  for (const Recompute recompute : {Recompute::kNone, Recompute::kAttention, Recompute::kBlock}) {
     method::ModelSpec model = section();
     model.recompute = recompute;
     const auto tiny = this->tiny(model);
@@ -121,15 +123,19 @@ TEST_P(ArchitectureContract, WhatIsComputedAgainHasTheSameBits) {
         ->loss_and_gradients(tokens_, kRows, 1.0f, tiny->gradients);
     const auto all = std::as_const(tiny->gradients).all();
     if (expected.empty()) expected.assign(all.begin(), all.end());
-    EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << recompute;
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << name_of(recompute);
   }
 }
 
 TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
-  for (const std::string recompute : {"none", "attention", "block", "block from bf16"}) {
+  const std::pair<Recompute, Precision> all[] = {{Recompute::kNone, Precision::kFp32},
+                                                 {Recompute::kAttention, Precision::kFp32},
+                                                 {Recompute::kBlock, Precision::kFp32},
+                                                 {Recompute::kBlock, Precision::kBf16}};
+  for (const auto& [recompute, inputs] : all) {
     method::ModelSpec model = section();
-    model.recompute = recompute.substr(0, recompute.find(' '));
-    if (recompute != model.recompute) model.block_inputs = "bf16";
+    model.recompute = recompute;
+    model.block_inputs = inputs;
     const auto tiny = this->tiny(model);
     const auto bytes = [&](int64_t rows) {
       return static_cast<double>(tiny->make(Precision::kFp32, rows, kSequence)->activation_bytes());
@@ -139,17 +145,18 @@ TEST_P(ArchitectureContract, TakesTheMemoryItSays) {
     };
     // The chunk of logits is counted elsewhere; here it is so large that it grows with the rows.
     const double head = 4.0 * kSequence * (67 + 2 + 3 * 48);
-    EXPECT_NEAR(bytes(3) - bytes(2), said(3) - said(2) + head, 0.01 * said(2)) << recompute;
+    EXPECT_NEAR(bytes(3) - bytes(2), said(3) - said(2) + head, 0.01 * said(2))
+        << name_of(recompute) << " from " << name_of(inputs);
   }
 }
 
 TEST_P(ArchitectureContract, WeightsAreReadNoMoreOnceTheirGradientIsHandedOver) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
-    for (const char* recompute : {"none", "block"}) {
+    for (const Recompute recompute : {Recompute::kNone, Recompute::kBlock}) {
       for (const bool tied : {false, true}) {
         method::ModelSpec model = section();
         model.recompute = recompute;
-        if (!tied) model.block_inputs = "bf16";
+        if (!tied) model.block_inputs = Precision::kBf16;
         model.tied = tied;
         const auto tiny = this->tiny(model);
         const auto made = tiny->make(precision, kRows, kSequence);

@@ -27,13 +27,13 @@ constexpr int64_t kRows = 2;
 constexpr int64_t kSequence = 12;
 constexpr int64_t kVocabulary = 67;
 
-class Weighted : public testing::TestWithParam<const char*> {
+class Weighted : public testing::TestWithParam<config::DeviceChoice> {
  protected:
   Weighted() : tiny_(small_section(), 2) { init_parameters(tiny_.params, tiny_.model, 5); }
 
   void SetUp() override {
     const std::string absent = without_torch(
-        [&] { model_ = tiny_.make(Precision::kFp32, kRows, kSequence, parse_device(GetParam())); });
+        [&] { model_ = tiny_.make(Precision::kFp32, kRows, kSequence, placement_of(GetParam())); });
     if (!absent.empty()) GTEST_SKIP() << absent;
   }
 
@@ -129,8 +129,10 @@ TEST_P(Weighted, GradientsAreThoseOfTheWeightedSum) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Engines, Weighted, testing::Values("cpu", "torch_cpu"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Engines, Weighted,
+                         testing::Values(config::DeviceChoice::kCpu,
+                                         config::DeviceChoice::kTorchCpu),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 TEST(Batch, RefusesWhatDoesNotFitTogether) {
   Batch batch(2, 4, 10);

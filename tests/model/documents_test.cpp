@@ -21,6 +21,7 @@
 namespace thinwire::model {
 namespace {
 
+using config::DeviceChoice;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
@@ -29,7 +30,7 @@ constexpr int64_t kSequence = 200;  // several blocks of queries and keys
 constexpr int64_t kVocabulary = 67;
 
 struct Case {
-  std::string device;
+  DeviceChoice device;
   Precision precision;
   int64_t window;
 };
@@ -40,7 +41,7 @@ class Documents : public testing::TestWithParam<Case> {
 
   void SetUp() override {
     const std::string absent = without_torch([&] {
-      model_ = tiny_.make(GetParam().precision, kRows, kSequence, parse_device(GetParam().device));
+      model_ = tiny_.make(GetParam().precision, kRows, kSequence, placement_of(GetParam().device));
     });
     if (!absent.empty()) GTEST_SKIP() << absent;
   }
@@ -114,15 +115,15 @@ TEST_P(Documents, NeedAMarkForEachPrediction) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Documents,
-                         testing::Values(Case{"cpu", Precision::kFp32, 0},
-                                         Case{"cpu", Precision::kFp32, 40},
-                                         Case{"cpu", Precision::kBf16, 0},
-                                         Case{"torch_cpu", Precision::kFp32, 0},
-                                         Case{"torch_cpu", Precision::kFp32, 40},
-                                         Case{"torch_cpu", Precision::kBf16, 0}),
+                         testing::Values(Case{DeviceChoice::kCpu, Precision::kFp32, 0},
+                                         Case{DeviceChoice::kCpu, Precision::kFp32, 40},
+                                         Case{DeviceChoice::kCpu, Precision::kBf16, 0},
+                                         Case{DeviceChoice::kTorchCpu, Precision::kFp32, 0},
+                                         Case{DeviceChoice::kTorchCpu, Precision::kFp32, 40},
+                                         Case{DeviceChoice::kTorchCpu, Precision::kBf16, 0}),
                          [](const auto& test) {
                            const Case& one = test.param;
-                           return one.device +
+                           return std::string(name_of(one.device)) +
                                   (one.precision == Precision::kFp32 ? "_fp32" : "_bf16") +
                                   (one.window == 0 ? "" : "_window");
                          });

@@ -31,8 +31,10 @@ TEST_P(LlamaGpu, LossAndGradientsEqualTheProcessors) {
   TinyModel gpu(wide_section(), 2), processor(wide_section(), 2);
   init_parameters(gpu.params, gpu.model, 5);
   init_parameters(processor.params, processor.model, 5);
-  const auto on_gpu = gpu.make(GetParam(), kRows, kSequence, parse_device("cuda"));
-  const auto on_processor = processor.make(GetParam(), kRows, kSequence, parse_device("torch_cpu"));
+  const auto on_gpu =
+      gpu.make(GetParam(), kRows, kSequence, placement_of(config::DeviceChoice::kCuda));
+  const auto on_processor =
+      processor.make(GetParam(), kRows, kSequence, placement_of(config::DeviceChoice::kTorchCpu));
   const float scale = 1.0f / (kRows * kSequence);
   const double loss = on_gpu->loss_and_gradients(tokens, kRows, scale, gpu.gradients);
   const double expected =

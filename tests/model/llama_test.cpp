@@ -94,7 +94,8 @@ TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   std::vector<float> expected;
   size_t bytes = std::numeric_limits<size_t>::max();
   double loss = 0;
-  for (const char* recompute : {"none", "attention", "block"}) {
+  for (const auto recompute :
+       {config::Recompute::kNone, config::Recompute::kAttention, config::Recompute::kBlock}) {
     deep.model.recompute = recompute;
     deep.clear_gradients();
     const auto llama = deep.make(GetParam(), kRows, kSequence);
@@ -104,9 +105,9 @@ TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
       loss = sum;
       expected.assign(all.begin(), all.end());
     }
-    EXPECT_EQ(sum, loss) << recompute;
-    EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << recompute;
-    EXPECT_LT(llama->activation_bytes(), bytes) << recompute;
+    EXPECT_EQ(sum, loss) << name_of(recompute);
+    EXPECT_TRUE(std::equal(all.begin(), all.end(), expected.begin())) << name_of(recompute);
+    EXPECT_LT(llama->activation_bytes(), bytes) << name_of(recompute);
     bytes = llama->activation_bytes();
   }
 }
@@ -114,14 +115,14 @@ TEST_P(LlamaTest, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
 // In fp32 nothing is rounded.
 TEST_P(LlamaTest, BlocksAreRecomputedFromRoundedInputsInLessMemory) {
   tiny_.model.layers = 5;
-  tiny_.model.recompute = "block";
+  tiny_.model.recompute = config::Recompute::kBlock;
   TinyModel deep(tiny_.model, 2);
   init_parameters(deep.params, deep.model, 5);
   const auto exact = deep.make(GetParam(), kRows, kSequence);
   const double loss = exact->loss_and_gradients(tokens_, kRows, 0.5f, deep.gradients);
   const auto all = std::as_const(deep.gradients).all();
   const std::vector<float> expected(all.begin(), all.end());
-  deep.model.block_inputs = "bf16";
+  deep.model.block_inputs = Precision::kBf16;
   const auto rounded = deep.make(GetParam(), kRows, kSequence);
   for (int pass = 0; pass < 2; ++pass) {
     deep.clear_gradients();
@@ -326,19 +327,14 @@ TEST(InitLlama, ATensorDependsOnSeedAndNameAlone) {
   EXPECT_NE(a.params.tensor(index)[3], c.params.tensor(index)[3]);
 }
 
-TEST(Llama, RefusesAnUnknownRecompute) {
-  TinyModel tiny(small_section());
-  tiny.model.recompute = "all";
-  EXPECT_THAT(([&] { tiny.make(Precision::kFp32, 1, 8); }),
-              ThrowsMessage<UsageError>(HasSubstr("none, attention or block, got \"all\"")));
-}
-
-TEST(ParsePrecision, KnowsItsNames) {
-  EXPECT_EQ(parse_precision("fp32"), Precision::kFp32);
-  EXPECT_EQ(parse_precision("bf16"), Precision::kBf16);
-  EXPECT_NO_THROW(parse_precision("auto"));
-  EXPECT_THAT([] { parse_precision("fp16"); },
-              ThrowsMessage<UsageError>(HasSubstr("fp32, bf16 or auto, got \"fp16\"")));
+TEST(PrecisionOn, IsWhatWasChosenOrWhatTheDeviceMultipliesFaster) {
+  const Placement gpu = tensor::DevicePlace{Device::kCuda, 0};
+  for (const Placement& placement : {Placement(), gpu}) {
+    EXPECT_EQ(precision_on(placement, Precision::kFp32), Precision::kFp32);
+    EXPECT_EQ(precision_on(placement, Precision::kBf16), Precision::kBf16);
+  }
+  EXPECT_EQ(precision_on(gpu, Precision::kAuto), Precision::kBf16);
+  EXPECT_EQ(precision_on({}, Precision::kAuto) == Precision::kBf16, tensor::has_fast_bf16_gemm());
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 namespace thinwire::model {
 namespace {
 
+using config::DeviceChoice;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
@@ -107,12 +108,12 @@ TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
   TorchModel none(GetParam(), deep);
   const double loss = none.step(tokens_);
   size_t bytes = none.backend->activation_bytes();
-  for (const char* recompute : {"attention", "block"}) {
+  for (const auto recompute : {config::Recompute::kAttention, config::Recompute::kBlock}) {
     deep.recompute = recompute;
     TorchModel again(GetParam(), deep);
-    EXPECT_EQ(again.step(tokens_), loss) << recompute;
-    EXPECT_EQ(again.gradients(), none.gradients()) << recompute;
-    EXPECT_LT(again.backend->activation_bytes(), bytes) << recompute;
+    EXPECT_EQ(again.step(tokens_), loss) << name_of(recompute);
+    EXPECT_EQ(again.gradients(), none.gradients()) << name_of(recompute);
+    EXPECT_LT(again.backend->activation_bytes(), bytes) << name_of(recompute);
     bytes = again.backend->activation_bytes();
   }
 }
@@ -120,10 +121,10 @@ TEST_P(LlamaTorch, WhatIsComputedAgainHasTheSameBitsInLessMemory) {
 TEST_P(LlamaTorch, BlocksAreRecomputedFromRoundedInputs) {
   method::ModelSpec deep = section(false, 2);
   deep.layers = 3;
-  deep.recompute = "block";
+  deep.recompute = config::Recompute::kBlock;
   TorchModel exact(GetParam(), deep);
   const double loss = exact.step(tokens_);
-  deep.block_inputs = "bf16";
+  deep.block_inputs = Precision::kBf16;
   TorchModel rounded(GetParam(), deep);
   EXPECT_EQ(rounded.step(tokens_), loss);
   const double error = relative_norm_of_error(rounded.gradients(), exact.gradients());
@@ -206,22 +207,20 @@ TEST(LlamaTorchErrors, RefusesWhatOurOwnEngineRefuses) {
               ThrowsMessage<Error>(HasSubstr("token 67 at index 7 is outside")));
 }
 
-TEST(ParseDevice, KnowsItsNames) {
-  EXPECT_FALSE(parse_device("cpu"));
-  ASSERT_TRUE(parse_device("torch_cpu"));
-  EXPECT_EQ(parse_device("torch_cpu")->kind, Device::kCpu);
-  EXPECT_EQ(parse_device("auto").has_value(), tensor::cuda_device_count() > 0);
-  EXPECT_THAT([] { parse_device("gpu"); },
-              ThrowsMessage<UsageError>(HasSubstr("cpu, cuda, auto or torch_cpu, got \"gpu\"")));
+TEST(PlacementOf, IsEmptyForOurOwnBackend) {
+  EXPECT_FALSE(placement_of(DeviceChoice::kCpu));
+  ASSERT_TRUE(placement_of(DeviceChoice::kTorchCpu));
+  EXPECT_EQ(placement_of(DeviceChoice::kTorchCpu)->kind, Device::kCpu);
+  EXPECT_EQ(placement_of(DeviceChoice::kAuto).has_value(), tensor::cuda_device_count() > 0);
 }
 
-TEST(ParseDevice, CudaSaysWhatIsThereOrSpreadsTheWorkers) {
+TEST(PlacementOf, CudaSaysWhatIsThereOrSpreadsTheWorkers) {
   const int count = tensor::cuda_device_count();
   if (count == 0) {
-    EXPECT_THAT([] { parse_device("cuda"); },
+    EXPECT_THAT([] { placement_of(DeviceChoice::kCuda); },
                 ThrowsMessage<UsageError>(HasSubstr(tensor::cuda_status())));
   } else {
-    EXPECT_EQ(parse_device("cuda", count + 1)->index, 1 % count);
+    EXPECT_EQ(placement_of(DeviceChoice::kCuda, count + 1)->index, 1 % count);
   }
 }
 

@@ -48,8 +48,8 @@ TEST_P(StreamedSteps, OfSeveralPassesHandOverTheirSums) {
   tensor::Arena params(layout), sums(layout);
   ThreadPool threads(1);
   const int64_t in_a_pass = method::rows_per_pass(recipe.train);
-  const auto model = model::make_model({method::ModelSpec(recipe), model::Precision::kFp32, layout,
-                                        params, threads, in_a_pass, recipe.train.sequence});
+  const auto model = model::make_model({method::ModelSpec(recipe), Precision::kFp32, layout, params,
+                                        threads, in_a_pass, recipe.train.sequence});
   model::init_parameters(params, method::ModelSpec(recipe), 1);
   model->refresh();
   const int64_t rows = 2 * in_a_pass + 1;

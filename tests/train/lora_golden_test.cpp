@@ -47,7 +47,7 @@ TEST(Lora, FollowsTheReference) {
   for (size_t i = 0; i < adapted.layout.size(); ++i) {
     trace.read_f32("start." + names(adapted.layout, i), adapted.params.tensor(i));
   }
-  const auto model = adapted.make(model::Precision::kFp32, Golden::kRows, Golden::kSequence);
+  const auto model = adapted.make(Precision::kFp32, Golden::kRows, Golden::kSequence);
   const auto optimizer =
       optim::make_optimizer(method::optimizer_options(method::load_recipe({}, {})), adapted.layout);
   const std::vector<float> losses = trace.read_f32("loss");

@@ -77,7 +77,7 @@ class GoldenPairs : public testing::Test {
            static_cast<double>(reference_.size());
   }
 
-  void expect_variant(const std::string& name, model::Precision precision, double tolerance,
+  void expect_variant(const std::string& name, Precision precision, double tolerance,
                       const model::Placement& placement = {}) {
     SCOPED_TRACE(name);
     const config::PreferenceSection preference = section(name);
@@ -123,20 +123,20 @@ class GoldenPairs : public testing::Test {
 TEST_F(GoldenPairs, LossesAndGradientsAreTheReferences) {
   fill({1, 1, 1});
   for (const auto& [name, options] : variants_.items()) {
-    expect_variant(name, model::Precision::kFp32, 2e-5);
+    expect_variant(name, Precision::kFp32, 2e-5);
   }
 }
 
 TEST_F(GoldenPairs, PackingPairsChangesNothing) {
   fill({1, 1, 1});
   const auto apart = base_.model();
-  const auto one = apart->make(model::Precision::kFp32, rows_, sequence_);
+  const auto one = apart->make(Precision::kFp32, rows_, sequence_);
   const config::PreferenceSection preference = section("sigmoid");
   PairLoss loss(preference, reference_);
   const double separate = gradients(*apart, *one, loss, rows_);
   fill({1, 2}, 32);
   const auto packed = base_.model();
-  const auto other = packed->make(model::Precision::kFp32, rows_, sequence_);
+  const auto other = packed->make(Precision::kFp32, rows_, sequence_);
   PairLoss again(preference, reference_);
   EXPECT_NEAR(gradients(*packed, *other, again, 1), separate, 1e-6);
   EXPECT_LT(model::relative_error(std::as_const(packed->gradients).all(),
@@ -148,7 +148,7 @@ TEST_F(GoldenPairs, GradientDescentFollowsTheReference) {
   fill({1, 1, 1});
   const config::PreferenceSection preference = section("sigmoid");
   const auto tiny = base_.model();
-  const auto model = tiny->make(model::Precision::kFp32, 2, sequence_);
+  const auto model = tiny->make(Precision::kFp32, 2, sequence_);
   for (const float expected : trace_.read_f32("descent")) {
     PairLoss loss(preference, reference_);
     EXPECT_NEAR(gradients(*tiny, *model, loss, 2), expected, 1e-4) << "in passes of 2 and 1 rows";
@@ -162,9 +162,9 @@ TEST_F(GoldenPairs, GradientDescentFollowsTheReference) {
 TEST_F(GoldenPairs, TorchComputesTheSame) {
   fill({1, 1, 1});
   const std::string absent = model::without_torch([&] {
-    const model::Placement placement = model::parse_device("torch_cpu");
+    const model::Placement placement = model::placement_of(config::DeviceChoice::kTorchCpu);
     for (const auto& [name, options] : variants_.items()) {
-      expect_variant(name, model::Precision::kFp32, 2e-5, placement);
+      expect_variant(name, Precision::kFp32, 2e-5, placement);
     }
   });
   if (!absent.empty()) GTEST_SKIP() << absent;
@@ -172,13 +172,13 @@ TEST_F(GoldenPairs, TorchComputesTheSame) {
 
 TEST_F(GoldenPairs, RoundedOperandsComeNear) {
   fill({1, 1, 1});
-  expect_variant("sigmoid", model::Precision::kBf16, 0.1);
+  expect_variant("sigmoid", Precision::kBf16, 0.1);
 }
 
 TEST_F(GoldenPairs, AtTheStartAllPairsAreEven) {
   fill({1, 1, 1});
   const auto tiny = base_.model();
-  const auto model = tiny->make(model::Precision::kFp32, rows_, sequence_);
+  const auto model = tiny->make(Precision::kFp32, rows_, sequence_);
   PairScores scores;
   model->loss(tokens_, rows_, {weights_, begins_}, scores);
   ASSERT_EQ(scores.scores.size(), 3u);
@@ -196,7 +196,7 @@ TEST_F(GoldenPairs, ExtremeMarginsStayFinite) {
   fill({1, 1, 1});
   for (const double far : {-1e4, 1e4}) {
     const auto tiny = base_.model();
-    const auto model = tiny->make(model::Precision::kFp32, rows_, sequence_);
+    const auto model = tiny->make(Precision::kFp32, rows_, sequence_);
     config::PreferenceSection preference = section("smoothed");
     preference.beta = 1;
     PairLoss loss(preference, {{far, 0}, {far, 0}, {far, 0}});

@@ -29,8 +29,8 @@ using testing::HasSubstr;
 config::Recipe recipe_with(std::vector<std::string> fields) {
   config::Recipe recipe = tiny_recipe({}, std::move(fields));
   recipe.model.vocab = 258;
-  recipe.train.device = "cpu";
-  recipe.train.precision = "fp32";
+  recipe.train.device = config::DeviceChoice::kCpu;
+  recipe.train.precision = Precision::kFp32;
   return recipe;
 }
 
@@ -43,8 +43,8 @@ class SiteTest : public testing::Test {
         layout_(method::tensors_of(recipe_)),
         params_(layout_),
         threads_(1),
-        model_(model::make_model({method::ModelSpec(recipe_), model::Precision::kFp32, layout_,
-                                  params_, threads_, method::rows_per_pass(recipe_.train),
+        model_(model::make_model({method::ModelSpec(recipe_), Precision::kFp32, layout_, params_,
+                                  threads_, method::rows_per_pass(recipe_.train),
                                   recipe_.train.sequence})),
         ranks_(transport::make_local_communicators(kRanks)) {
     init(1);

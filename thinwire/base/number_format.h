@@ -1,5 +1,6 @@
-// Number formats in which weights and optimizer state are kept between steps (recipe fields
-// train.weights, optim.state and optim.bases; docs/memory.md). Arithmetic is fp32 in any case.
+// Number formats: those in which weights and optimizer state are kept between steps (recipe fields
+// train.weights, optim.state and optim.bases; docs/memory.md), where arithmetic is fp32 in any
+// case, and those of the operands of matrix products (train.precision).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,11 @@
 #include "thinwire/base/block_sizes.h"
 
 namespace thinwire {
+
+// kAuto: bf16 where the device multiplies it faster than fp32, else fp32.
+enum class Precision : uint8_t { kFp32, kBf16, kAuto };
+inline constexpr std::string_view kPrecisionNames[] = {"fp32", "bf16", "auto"};
+constexpr std::span<const std::string_view> names_of(Precision) { return kPrecisionNames; }
 
 // kNf4: matrices of the blocks in 4 bits (tensor/kernels/nf4.h), all other tensors in bf16.
 enum class WeightFormat : uint8_t { kF32, kBf16, kNf4 };

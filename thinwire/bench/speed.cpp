@@ -64,11 +64,11 @@ int64_t prepared_vocabulary_size(const std::string& folder) {
 
 // The parts of a step of `tokens` tokens with our own backend. Recomputation because of
 // model.recompute takes time, but is not counted as work.
-std::vector<TimedPart> timed_parts(const config::Recipe& recipe, model::Precision precision,
+std::vector<TimedPart> timed_parts(const config::Recipe& recipe, Precision precision,
                                    int64_t tokens, int64_t params, const model::PassTimes& times,
                                    double update_seconds) {
   const auto n = static_cast<double>(tokens), p = static_cast<double>(params);
-  const bool half = precision == model::Precision::kBf16;
+  const bool half = precision == Precision::kBf16;
   const method::TokenWork work =
       method::find_architecture(recipe.model.architecture)
           .work(method::ModelSpec(recipe),
@@ -114,7 +114,7 @@ void warn_of_memory(const config::Recipe& recipe) {
 }
 
 // What is known before the first step of one worker, once its parameters are loaded.
-SpeedResult before_steps(const config::Recipe& recipe, model::Precision precision,
+SpeedResult before_steps(const config::Recipe& recipe, Precision precision,
                          std::span<const TensorSpec> tensors) {
   SpeedResult result;
   result.precision = precision;
@@ -159,7 +159,7 @@ double held_copies(const config::Recipe& recipe, const tensor::Arena& params,
     copy += static_cast<double>(sizeof(Bf16)) *
             static_cast<double>(params.layout().specs()[tensor].count());
   }
-  const bool copied = recipe.train.precision == "bf16" && frozen != nullptr &&
+  const bool copied = recipe.train.precision == Precision::kBf16 && frozen != nullptr &&
                       frozen->format() == WeightFormat::kF32;
   return copied ? copy + method::copy_bytes(recipe, frozen->layout().specs()) : copy;
 }
@@ -241,8 +241,8 @@ TimedSteps run_steps(const config::Recipe& recipe, const SpeedOptions& options,
 
 }  // namespace
 
-double TimedPart::limit_seconds(const MachineSpeed& machine, model::Precision precision) const {
-  const bool half = precision == model::Precision::kBf16;
+double TimedPart::limit_seconds(const MachineSpeed& machine, Precision precision) const {
+  const bool half = precision == Precision::kBf16;
   return std::max(flops / (half ? machine.gemm_bf16 : machine.gemm_fp32), bytes / machine.copy);
 }
 
@@ -260,8 +260,8 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   if (recipe.train.offload_dir.empty()) recipe.train.offload_dir = ".";  // there is no run.dir
   if (recipe.model.vocab == 0) recipe.model.vocab = prepared_vocabulary_size(recipe.data.dir);
   const config::TrainSection& train = recipe.train;
-  const model::Placement placement = model::parse_device(train.device);
-  const model::Precision precision = model::parse_precision(train.precision, placement);
+  const model::Placement placement = model::placement_of(train.device);
+  const Precision precision = model::precision_on(placement, train.precision);
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_per_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const auto program_bytes = resident_memory_bytes();

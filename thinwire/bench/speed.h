@@ -45,7 +45,7 @@ struct TimedPart {
   double bytes = 0;    // read and written in its passes over memory
   // The longer of two times: the products at the machine's speed for `precision`, and the passes at
   // its copying speed.
-  double limit_seconds(const MachineSpeed& machine, model::Precision precision) const;
+  double limit_seconds(const MachineSpeed& machine, Precision precision) const;
 };
 
 // Bytes of a part of a step's memory, as method::memory_parts predicts it and as the step holds it.
@@ -62,7 +62,7 @@ struct SpeedResult {
   std::vector<double> losses;    // of each step, mean in nats, warmup included
   std::vector<double> seconds;   // of each timed step
   std::vector<TimedPart> parts;  // of a step; empty where a device computes
-  model::Precision precision = model::Precision::kFp32;
+  Precision precision = Precision::kFp32;
   uint64_t loaded_bytes = 0;     // resident memory with only the parameters loaded
   uint64_t peak_bytes = 0;       // largest resident memory
   uint64_t program_bytes = 0;    // resident memory before anything is loaded

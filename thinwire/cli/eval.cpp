@@ -49,7 +49,7 @@ struct EvalArguments {
   std::vector<std::string> tasks;
   std::string data = ".";
   std::vector<std::string> texts;
-  std::string document = "file";
+  std::string document = "file";  // a name of config::DocumentEnd
   std::string items;
   int64_t limit = 0;
   int64_t context = 0;
@@ -184,7 +184,7 @@ TaskResult run_classes(const eval::TaskItems& task, Evaluated& model, AtomicFile
   const int64_t outputs = model.architecture().outputs(model.loaded.model);
   const int64_t width = longest + static_cast<int64_t>(target_tokens(outputs)) - 1;
   const auto encoder =
-      model::make_model({model.loaded.model, model::Precision::kFp32, *model.loaded.layout,
+      model::make_model({model.loaded.model, Precision::kFp32, *model.loaded.layout,
                          *model.loaded.params, model.threads, 1, width});
   TaskProgress progress(task.task);
   const auto [logits, cut] = eval::classify(task, *model.loaded.vocabulary, longest, outputs,
@@ -214,7 +214,7 @@ void check_kind(const eval::TaskItems& task, const Evaluated& model) {
 
 TaskResult run_texts(const EvalArguments& arguments, Evaluated& model, AtomicFile* items) {
   data::TextOptions options;
-  options.document = arguments.document;
+  options.document = *value_named<config::DocumentEnd>(arguments.document);
   data::DocumentSource documents(data::list_inputs(arguments.texts), options);
   double log_likelihood = 0;
   int64_t words = 0, bytes = 0, count = 0;
@@ -337,7 +337,7 @@ void add_eval(CLI::App& app) {
   command
       ->add_option("--document", arguments->document,
                    "What ends a document of a .txt file of --text")
-      ->check(one_of({"file", "line", "blank_line", "entry", "separator"}))
+      ->check(one_of({std::begin(config::kDocumentEndNames), std::end(config::kDocumentEndNames)}))
       ->capture_default_str();
   add_count(*command, "--limit", arguments->limit, 1, kMaxTokens,
             "Only the first items of each task");

@@ -45,7 +45,7 @@ double bytes_of(const std::vector<data::InputFile>& text) {
 }
 
 // What ends a document in the .txt files: a blank line, unless the first of them has none.
-std::string document_end(const std::vector<data::InputFile>& text) {
+config::DocumentEnd document_end(const std::vector<data::InputFile>& text) {
   for (const data::InputFile& file : text) {
     if (file.path.extension() != ".txt") continue;
     const MappedFile file_text(file.path);
@@ -53,9 +53,9 @@ std::string document_end(const std::vector<data::InputFile>& text) {
     const std::string beginning(bytes.begin(), bytes.begin() + std::min(bytes.size(), kBeginning));
     const bool blank = beginning.find("\n\n") != std::string::npos ||
                        beginning.find("\n\r\n") != std::string::npos;
-    return blank ? "blank_line" : "line";
+    return blank ? config::DocumentEnd::kBlankLine : config::DocumentEnd::kLine;
   }
-  return "blank_line";
+  return config::DocumentEnd::kBlankLine;
 }
 
 // The recipe's file as the name of a run: "my run.toml" -> "my-run".

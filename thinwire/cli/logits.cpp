@@ -110,7 +110,7 @@ void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& l
   eval::TextRow row;
   row.add(tokens, target_tokens(
                       method::find_architecture(loaded.model.architecture).outputs(loaded.model)));
-  const auto model = model::make_model({loaded.model, model::Precision::kFp32, *loaded.layout,
+  const auto model = model::make_model({loaded.model, Precision::kFp32, *loaded.layout,
                                         *loaded.params, threads, 1, row.predictions()});
   const std::vector<float> logits = model->class_logits(row.tokens(), 1, row.marks());
   if (arguments.out.empty()) {

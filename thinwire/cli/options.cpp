@@ -288,8 +288,7 @@ namespace {
 
 // Classes and numbers of texts are learnt by an encoder, of which there is one architecture.
 void assume_encoder(config::Recipe& recipe) {
-  const bool classified = recipe.data.records == "labels" || recipe.data.records == "numbers";
-  if (classified && !recipe.given.contains("model.architecture")) {
+  if (is_labelled(recipe.data.records) && !recipe.given.contains("model.architecture")) {
     recipe.model.architecture = method::kRoberta.name;
   }
 }

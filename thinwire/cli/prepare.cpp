@@ -97,9 +97,9 @@ void print_result(const data::PrepareSummary& summary) {
 // Classes and numbers of texts need an encoder, but their data is the same for any: which one may
 // be left open here.
 void check_model(const config::Recipe& recipe) {
-  const bool classified = recipe.data.records == "labels" || recipe.data.records == "numbers";
   const bool encodes = method::find_architecture(recipe.model.architecture).encodes;
-  if (recipe.train.init.empty() && (encodes || !classified)) method::check_choices(recipe);
+  if (recipe.train.init.empty() && (encodes || !is_labelled(recipe.data.records)))
+    method::check_choices(recipe);
 }
 
 config::Recipe load_data_recipe(const PrepareArguments& arguments) {

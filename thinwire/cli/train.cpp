@@ -43,7 +43,7 @@ void train_for_peer(const config::Recipe& recipe, const TrainArguments& argument
   train::ModelSocket socket(arguments.model_socket, interrupts().any,
                             [] { end_by_signal(SIGTERM); });
   socket.report([&] {
-    if (recipe.train.launcher == "mpi") {
+    if (recipe.train.launcher == config::Launcher::kMpi) {
       throw UsageError("[train] launcher must be threads with --model-socket, got \"mpi\"");
     }
     launch::TrainOptions options;
@@ -83,7 +83,7 @@ void run_train(const TrainArguments& arguments) {
         result.step == 0 ? "before the first step" : fmt::format("after step {}", result.step);
     report_stop(fmt::format("stopped {} of {}; the same command resumes from there", where,
                             recipe.train.steps),
-                recipe.train.launcher == "mpi");
+                recipe.train.launcher == config::Launcher::kMpi);
   }
   if (result.outcome == launch::Outcome::kAlreadyFinished) {
     tell_finished(events::print_message, recipe.run.dir);

@@ -55,9 +55,9 @@ void check_data(const DataSection& data) {
   require(classes.size() == data.labels.size() && data.labels.size() != 1,
           "[data] labels must be at least two different names, got '{}'",
           fmt::join(data.labels, "', '"));
-  require(data.vocabulary == "sentencepiece" || data.vocabulary_model.empty(),
+  require(data.vocabulary == VocabularyKind::kSentencePiece || data.vocabulary_model.empty(),
           "[data] vocabulary_model = '{}' needs vocabulary = sentencepiece, got {}",
-          data.vocabulary_model, data.vocabulary);
+          data.vocabulary_model, name_of(data.vocabulary));
 }
 
 void check_train(const TrainSection& train) {
@@ -74,7 +74,7 @@ void check_train(const TrainSection& train) {
 }
 
 void check_preference(const Recipe& recipe) {
-  if (recipe.data.records != "preferences") return;
+  if (recipe.data.records != RecordKind::kPreferences) return;
   const PreferenceSection& preference = recipe.preference;
   require(preference.loss == PreferenceLoss::kSigmoid || preference.label_smoothing == 0,
           "[preference] label_smoothing = {:g} needs loss = \"sigmoid\", got \"{}\"",
@@ -86,7 +86,7 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   require(absences.empty() || !sync.clustered(),
           "[sync] absent needs within = \"none\", got \"{}\": the workers of a cluster train the "
           "same weights at every step, and its first worker exchanges for all",
-          sync.within);
+          name_of(sync.within));
   for (const Absence& one : absences) {
     const auto inactive = std::ranges::count_if(
         std::views::iota(int64_t{0}, workers),
@@ -95,20 +95,20 @@ void check_absent(const SyncSection& sync, int64_t workers) {
   }
 }
 
-void check_links(const LinksSection& links, const std::string& launcher) {
+void check_links(const LinksSection& links, Launcher launcher) {
   const bool simulated =
       links.step_s > 0 || std::ranges::any_of(links.members, [](const std::string& member) {
         return member.find(".step_s=") != std::string::npos;
       });
-  require(!simulated || launcher == "threads",
+  require(!simulated || launcher == Launcher::kThreads,
           "[links] step_s needs [train] launcher = \"threads\", got \"{}\": the virtual clocks of "
           "all workers must be in one process; the run's bits are the same there",
-          launcher);
+          name_of(launcher));
   require(
-      !links.paced || launcher == "mpi",
+      !links.paced || launcher == Launcher::kMpi,
       "[links] paced = true needs [train] launcher = \"mpi\", got \"{}\": threads of one process "
       "send nothing; step_s simulates links there",
-      launcher);
+      name_of(launcher));
 }
 
 void check_tasks(const Recipe& recipe) {

@@ -54,12 +54,6 @@ void Fields::text(const char* name, std::string& value, const char* sentence) {
   fields_.push_back(field_of(name, &value, "", sentence));
 }
 
-void Fields::choice(const char* name, std::string& value, StringList choices,
-                    const char* sentence) {
-  fields_.push_back(field_of(name, &value, "", sentence));
-  fields_.back().choices = std::move(choices);
-}
-
 void Fields::named(const char* name, NamedTarget value, StringList choices, const char* sentence) {
   fields_.push_back(field_of(name, value, "", sentence));
   fields_.back().choices = std::move(choices);

@@ -66,7 +66,6 @@ class Fields {
                     const char* sentence);
   void flag(const char* name, bool& value, const char* sentence);
   void text(const char* name, std::string& value, const char* sentence);
-  void choice(const char* name, std::string& value, StringList choices, const char* sentence);
   // A value of an enumeration of which only `choices` are allowed, listed in this order.
   template <Named E>
   void choice(const char* name, E& value, std::initializer_list<E> choices, const char* sentence) {

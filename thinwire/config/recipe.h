@@ -26,16 +26,27 @@ struct RunSection final : SectionOf<RunSection> {
   void describe(Fields& fields) override;
 };
 
+// What computes loss and gradients: our own code on the CPU, or LibTorch's on a GPU or on the CPU.
+// kAuto: on a GPU if there is one, else our own.
+enum class DeviceChoice : uint8_t { kCpu, kCuda, kAuto, kTorchCpu };
+inline constexpr std::string_view kDeviceChoiceNames[] = {"cpu", "cuda", "auto", "torch_cpu"};
+constexpr std::span<const std::string_view> names_of(DeviceChoice) { return kDeviceChoiceNames; }
+
+// What runs the workers: threads of this process, or the ranks of an MPI job.
+enum class Launcher : uint8_t { kThreads, kMpi };
+inline constexpr std::string_view kLauncherNames[] = {"threads", "mpi"};
+constexpr std::span<const std::string_view> names_of(Launcher) { return kLauncherNames; }
+
 struct TrainSection final : SectionOf<TrainSection> {
   int64_t steps = 1000;
   int64_t batch = 16;      // rows per step over all workers
   int64_t microbatch = 0;  // rows per forward pass of one worker; 0: its whole share
   int64_t sequence = 128;  // tokens per row
   int64_t workers = 1;
-  int64_t threads = 1;               // compute threads per worker
-  std::string launcher = "threads";  // threads | mpi
-  std::string device = "cpu";        // cpu | cuda | auto | torch_cpu
-  std::string precision = "fp32";    // fp32 | bf16 | auto (bf16 where the device multiplies it)
+  int64_t threads = 1;  // compute threads per worker
+  Launcher launcher = Launcher::kThreads;
+  DeviceChoice device = DeviceChoice::kCpu;
+  Precision precision = Precision::kFp32;
   WeightFormat weights = WeightFormat::kF32;
   UpdateTime update = UpdateTime::kStep;
   bool offload = false;             // weights and optimizer state are in files

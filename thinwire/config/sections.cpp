@@ -25,7 +25,7 @@ void DataSection::describe(Fields& fields) {
               "The field of a .jsonl line that holds the document's text; with records = labels "
               "or numbers, the first text.");
   fields.choice(
-      "records", records, {"text", "prompts", "chats", "preferences", "labels", "numbers"},
+      "records", records,
       "What .jsonl lines hold: a text; a prompt and its answer, of which only the answer "
       "is learnt; a chat, of which only the assistant's messages are; a prompt with a "
       "preferred and a rejected answer ([preference]); or a text, or two, and its class or "
@@ -53,18 +53,18 @@ void DataSection::describe(Fields& fields) {
       "text; "
       "empty means the one that comes with data.vocabulary_model.");
   fields.choice(
-      "document", document, {"blank_line", "entry", "line", "file", "separator"},
+      "document", document,
       "What ends a document in a .txt file: a blank line, a blank line before a line that "
       "is not indented, the end of a line, the end of the file, or a line that is <|endoftext|>, "
       "<|end_of_text|>, <|eot|>, </s> or <eos>.");
   fields.choice(
-      "invalid_utf8", invalid_utf8, {"error", "replace"},
+      "invalid_utf8", invalid_utf8,
       "What to do with bytes that are not UTF-8: stop with an error, or replace them with U+FFFD.");
   fields.choice(
-      "bad_lines", bad_lines, {"error", "skip"},
+      "bad_lines", bad_lines,
       "What to do with lines of a .jsonl file that are not JSON, have no text in data.text_field, "
       "or cannot be read as text: stop with an error, or skip them and count them.");
-  fields.choice("vocabulary", vocabulary, {"sentencepiece", "byte_bpe", "byte"},
+  fields.choice("vocabulary", vocabulary,
                 "How text becomes tokens: a SentencePiece model, byte-level BPE in a Hugging Face "
                 "tokenizer.json, or one token for each byte.");
   fields.text(
@@ -72,7 +72,7 @@ void DataSection::describe(Fields& fields) {
       "An existing vocabulary to use: a SentencePiece .model, or a Hugging Face "
       "tokenizer.json, or vocab.json with merges.txt beside it; empty means training one on "
       "the text.");
-  fields.choice("vocabulary_type", vocabulary_type, {"bpe", "unigram"},
+  fields.choice("vocabulary_type", vocabulary_type,
                 "The kind of SentencePiece model to train; bpe takes seconds, unigram minutes.");
   fields.integer("vocabulary_size", vocabulary_size, "tokens", 16, 1 << 24,
                  "Size of the vocabulary to train.");
@@ -101,12 +101,12 @@ void ModelSection::describe(Fields& fields) {
       "init_std", init_std, "", 0, 10,
       "Standard deviation of the normal distribution that random weights are drawn from.");
   fields.choice(
-      "recompute", recompute, {"none", "attention", "block"},
+      "recompute", recompute,
       "What the backward pass recomputes instead of keeping it from the forward pass: nothing; "
       "every block's queries, keys, values and attention; or everything in a block but its input. "
       "Recomputing saves memory and gives the same gradients, bit for bit.");
   fields.choice(
-      "block_inputs", block_inputs, {"fp32", "bf16"},
+      "block_inputs", block_inputs, {Precision::kFp32, Precision::kBf16},
       "Number format in which recompute = \"block\" keeps the inputs of blocks; bf16 "
       "halves them, and blocks are recomputed from rounded inputs. The loss is the same.");
   fields.integer(
@@ -144,18 +144,18 @@ void TrainSection::describe(Fields& fields) {
   fields.integer("sequence", sequence, "tokens", 1, 1 << 24, "Length of a row.");
   fields.integer("workers", workers, "", 1, 1 << 16, "Workers that train together.");
   fields.integer("threads", threads, "", 1, 1024, "Compute threads of each worker.");
-  fields.choice("device", device, {"cpu", "cuda", "auto", "torch_cpu"},
+  fields.choice("device", device,
                 "What computes loss and gradients: the CPU, or the machine's GPUs (worker i on GPU "
                 "i modulo the number of GPUs); auto means cuda where there is a GPU, else cpu; "
                 "torch_cpu runs the code for cuda on the CPU.");
-  fields.choice("precision", precision, {"fp32", "bf16", "auto"},
+  fields.choice("precision", precision,
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it.");
   fields.choice("weights", weights,
                 "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
                 "updated weights are rounded stochastically. With adapter.kind = lora, that of "
                 "the weights which are not trained; nf4 keeps matrices among them in 4 bits.");
-  fields.choice("launcher", launcher, {"threads", "mpi"},
+  fields.choice("launcher", launcher,
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");
   fields.choice("update", update,
@@ -236,7 +236,7 @@ void ScheduleSection::describe(Fields& fields) {
 void SyncSection::describe(Fields& fields) {
   fields.text("method", method,
               "How the workers stay in agreement; each method has a table of its own below.");
-  fields.choice("within", within, {"none", "allreduce", "distro"},
+  fields.choice("within", within,
                 "With a method whose workers train independently: how the workers of a cluster "
                 "stay in agreement at every step; none means no clusters.");
   fields.integer("clusters", clusters, "", 0, 4096,

@@ -9,9 +9,17 @@
 #include <vector>
 
 #include "thinwire/base/aggregate.h"
+#include "thinwire/base/number_format.h"
 #include "thinwire/config/fields.h"
 
 namespace thinwire::config {
+
+// What the backward pass recomputes in every block instead of keeping it from the forward pass
+// (Chen et al. 2016, arXiv 1604.06174): nothing; queries, keys, values and attention; or everything
+// but the block's input. The gradients are the same, bit for bit.
+enum class Recompute : uint8_t { kNone, kAttention, kBlock };
+inline constexpr std::string_view kRecomputeNames[] = {"none", "attention", "block"};
+constexpr std::span<const std::string_view> names_of(Recompute) { return kRecomputeNames; }
 
 // The table [model] of a recipe: what the model computes, and the shape that models of every
 // architecture have. Fields of one architecture alone are in a table of its name
@@ -24,9 +32,9 @@ struct ModelSection : SectionOf<ModelSection> {
   int64_t heads = 4;
   bool tied = false;  // output head shares the embedding
   double init_std = 0.02;
-  std::string recompute = "none";     // none | attention | block: what a backward pass recomputes
-  std::string block_inputs = "fp32";  // fp32 | bf16: how it keeps what it recomputes a block from
-  int64_t vocab_slabs = 1;            // in which gradients of embedding and head are formed
+  Recompute recompute = Recompute::kNone;
+  Precision block_inputs = Precision::kFp32;  // of what a block is recomputed from; not kAuto
+  int64_t vocab_slabs = 1;                    // in which gradients of embedding and head are formed
   void describe(Fields& fields) override;
 };
 
@@ -41,13 +49,56 @@ struct AdapterSection final : SectionOf<AdapterSection> {
   void describe(Fields& fields) override;
 };
 
+// What .jsonl lines hold: texts; prompts and their answers; chats; prompts with a preferred and a
+// rejected answer; or texts with a class or a number.
+enum class RecordKind : uint8_t { kText, kPrompts, kChats, kPreferences, kLabels, kNumbers };
+inline constexpr std::string_view kRecordKindNames[] = {"text",        "prompts", "chats",
+                                                        "preferences", "labels",  "numbers"};
+constexpr std::span<const std::string_view> names_of(RecordKind) { return kRecordKindNames; }
+// Whether an encoder learns them: a class or a number of each text.
+constexpr bool is_labelled(RecordKind kind) {
+  return kind == RecordKind::kLabels || kind == RecordKind::kNumbers;
+}
+// Whether a chat template turns them into text.
+constexpr bool has_chats(RecordKind kind) {
+  return kind == RecordKind::kChats || kind == RecordKind::kPreferences;
+}
+
+// What ends a document of a .txt file: a line without any visible character; such a line before
+// one that is not indented (dictionaries); every line; the file's end; or a line such as
+// "<|endoftext|>", which is left out.
+enum class DocumentEnd : uint8_t { kBlankLine, kEntry, kLine, kFile, kSeparator };
+inline constexpr std::string_view kDocumentEndNames[] = {"blank_line", "entry", "line", "file",
+                                                         "separator"};
+constexpr std::span<const std::string_view> names_of(DocumentEnd) { return kDocumentEndNames; }
+
+// What is done with bytes that are not UTF-8, and with lines of .jsonl files that hold no document.
+enum class InvalidUtf8 : uint8_t { kError, kReplace };
+inline constexpr std::string_view kInvalidUtf8Names[] = {"error", "replace"};
+constexpr std::span<const std::string_view> names_of(InvalidUtf8) { return kInvalidUtf8Names; }
+enum class BadLines : uint8_t { kError, kSkip };
+inline constexpr std::string_view kBadLinesNames[] = {"error", "skip"};
+constexpr std::span<const std::string_view> names_of(BadLines) { return kBadLinesNames; }
+
+// How text becomes tokens, and which kind of SentencePiece model is trained.
+enum class VocabularyKind : uint8_t { kSentencePiece, kByteBpe, kByte };
+inline constexpr std::string_view kVocabularyKindNames[] = {"sentencepiece", "byte_bpe", "byte"};
+constexpr std::span<const std::string_view> names_of(VocabularyKind) {
+  return kVocabularyKindNames;
+}
+enum class SentencePieceKind : uint8_t { kBpe, kUnigram };
+inline constexpr std::string_view kSentencePieceKindNames[] = {"bpe", "unigram"};
+constexpr std::span<const std::string_view> names_of(SentencePieceKind) {
+  return kSentencePieceKindNames;
+}
+
 // The table [data] of a recipe: text, vocabulary and token shards.
 struct DataSection final : SectionOf<DataSection> {
   std::string dir = "data/tokens";  // where the prepared shards and vocabulary are
   StringList text;                  // source files or folders
   StringList validation_text;       // further validation sets, "name=path"
   std::string text_field = "text";  // the field of .jsonl lines that holds the document
-  std::string records = "text";  // text | prompts | chats | preferences | labels: of .jsonl lines
+  RecordKind records = RecordKind::kText;
   std::string prompt_field = "prompt";
   std::string answer_field;  // empty: completion, or else answer
   std::string messages_field = "messages";
@@ -55,13 +106,12 @@ struct DataSection final : SectionOf<DataSection> {
   std::string label_field = "label";
   StringList labels;          // names of the classes, in order; empty: labels are numbers
   std::string chat_template;  // a .jinja file; empty: the tokenizer's own
-  std::string document =
-      "blank_line";  // what ends a document in .txt: blank_line | entry | line | file | separator
-  std::string invalid_utf8 = "error";        // error | replace
-  std::string bad_lines = "error";           // of .jsonl: error | skip
-  std::string vocabulary = "sentencepiece";  // sentencepiece | byte_bpe | byte
-  std::string vocabulary_model;              // an existing file instead of training one
-  std::string vocabulary_type = "bpe";       // bpe | unigram
+  DocumentEnd document = DocumentEnd::kBlankLine;
+  InvalidUtf8 invalid_utf8 = InvalidUtf8::kError;
+  BadLines bad_lines = BadLines::kError;
+  VocabularyKind vocabulary = VocabularyKind::kSentencePiece;
+  std::string vocabulary_model;  // an existing file instead of training one
+  SentencePieceKind vocabulary_type = SentencePieceKind::kBpe;
   int64_t vocabulary_size = 4096;
   int64_t vocabulary_sample_bytes = 16'000'000;  // training text for the vocabulary
   double validation_fraction = 0.01;
@@ -132,6 +182,12 @@ struct PreferenceSection final : SectionOf<PreferenceSection> {
 
 // The table [sync] of a recipe: how the workers stay in agreement.
 
+// What the workers of a cluster do every step: nothing, because there are no clusters, or one of
+// the methods of these names.
+enum class Within : uint8_t { kNone, kAllReduce, kDistro };
+inline constexpr std::string_view kWithinNames[] = {"none", "allreduce", "distro"};
+constexpr std::span<const std::string_view> names_of(Within) { return kWithinNames; }
+
 // How a step's rows are divided among workers that train independently.
 enum class RowShares : uint8_t { kEqual, kSpeed };
 inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
@@ -151,8 +207,8 @@ constexpr std::span<const std::string_view> names_of(Sums) { return kSumsNames; 
 
 struct SyncSection final : SectionOf<SyncSection> {
   std::string method = "allreduce";  // a name of method/registry.h
-  std::string within = "none";       // none | allreduce | distro: what clusters do every step
-  int64_t clusters = 0;              // 0: no clusters
+  Within within = Within::kNone;
+  int64_t clusters = 0;  // 0: no clusters
   RowShares shares = RowShares::kEqual;
   Aggregate aggregate = Aggregate::kMean;
   double trim = 0.1;       // with aggregate = trimmed_mean
@@ -161,7 +217,7 @@ struct SyncSection final : SectionOf<SyncSection> {
   double quorum = 1;       // of members on many hosts
   LateContributions late = LateContributions::kDrop;  // of members on many hosts
   Sums sums = Sums::kAuto;                            // likewise
-  bool clustered() const { return within != "none"; }
+  bool clustered() const { return within != Within::kNone; }
   AggregateOptions aggregation() const { return {aggregate, trim}; }
   void describe(Fields& fields) override;
 };

@@ -105,7 +105,8 @@ config::Recipe imported_recipe(const HfConfig& config) {
   recipe.train.sequence = config.sequence;
   const method::Architecture& architecture = method::find_architecture(config.model.architecture);
   if (architecture.encodes) {
-    recipe.data.records = architecture.outputs(config.model) == 1 ? "numbers" : "labels";
+    recipe.data.records = architecture.outputs(config.model) == 1 ? config::RecordKind::kNumbers
+                                                                  : config::RecordKind::kLabels;
   }
   return recipe;
 }

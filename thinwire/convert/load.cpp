@@ -64,8 +64,8 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
 // The token with which texts begin after training here: EOS, or none if the folder that the model
 // came from puts none before texts. Records (data.records) begin as the vocabulary says.
 int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary,
-                      const std::string& records) {
-  if (records != "text") return vocabulary.begin();
+                      config::RecordKind records) {
+  if (records != config::RecordKind::kText) return vocabulary.begin();
   const bool nothing = origin.contains("config.json") && origin_begin_token(origin, vocabulary) < 0;
   return nothing ? -1 : vocabulary.eos();
 }
@@ -93,7 +93,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   LoadedModel loaded;
   loaded.model = method::ModelSpec(recipe);
   // A row of preferences is two texts.
-  const bool pairs = recipe.data.records == "preferences";
+  const bool pairs = recipe.data.records == config::RecordKind::kPreferences;
   loaded.sequence = pairs ? (recipe.train.sequence + 1) / 2 : recipe.train.sequence;
   loaded.vocabulary = load_vocabulary(folder);
   loaded.origin = load_origin(folder);
@@ -256,7 +256,7 @@ std::vector<fs::path> model_files(const fs::path& path) {
 }
 
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
-                          const std::string& records) {
+                          config::RecordKind records) {
   return trained_begin(source.empty() ? HfOrigin() : origin_of(source), vocabulary, records);
 }
 

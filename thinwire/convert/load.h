@@ -72,7 +72,7 @@ void choose_weights(LoadedModel& loaded, DecodingWeights weights);
 // `source` is the folder that it starts from (empty: random weights), `records` the recipe's
 // data.records. -1: none.
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
-                          const std::string& records);
+                          config::RecordKind records);
 
 // What such a folder says about its model, without reading the weights: a recipe whose [model] and
 // architecture table are complete. Throws as load_model.

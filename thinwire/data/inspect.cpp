@@ -50,10 +50,10 @@ std::string describe_shard(const fs::path& path) {
   std::string text = fmt::format(
       "shard         {}\nversion       {}\ntokens        {}\n{:<13} {}\n"
       "bytes a token {}\nvocabulary    {}\nchecksum      {} {}\n",
-      path.string(), header.version(), header.tokens, header.records ? "records" : "documents",
-      header.documents, header.token_bytes, to_hex(header.vocabulary_digest),
-      to_hex(header.payload_hash), checksum_state(shard));
-  if (header.records) {
+      path.string(), header.version(), header.tokens,
+      header.has_records() ? "records" : "documents", header.documents, header.token_bytes,
+      to_hex(header.vocabulary_digest), to_hex(header.payload_hash), checksum_state(shard));
+  if (header.has_records()) {
     uint64_t learnt = 0;
     for (uint64_t token = 0; token < header.tokens; ++token) learnt += shard.learnt(token) ? 1 : 0;
     text += fmt::format("learnt        {}\n", counted(learnt, "token"));

@@ -59,7 +59,7 @@ tl::expected<Record, std::string> read_labelled(const Json& json, const config::
   }
   Record record;
   record.text = *text;
-  if (data.records == "numbers") {
+  if (data.records == config::RecordKind::kNumbers) {
     const auto number = number_of(*label, data);
     if (!number) return wrong(number.error());
     const auto tokens = tokens_of_number(*number);

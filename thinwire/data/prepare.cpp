@@ -70,8 +70,8 @@ TextOptions make_text_options(const config::DataSection& data) {
   options.records = make_record_reader(data);
   options.document = data.document;
   options.text_field = data.text_field;
-  options.replace_invalid = data.invalid_utf8 == "replace";
-  options.skip_bad_lines = data.bad_lines == "skip";
+  options.replace_invalid = data.invalid_utf8 == config::InvalidUtf8::kReplace;
+  options.skip_bad_lines = data.bad_lines == config::BadLines::kSkip;
   return options;
 }
 
@@ -124,9 +124,9 @@ class Preparation {
   }
 
   void make_vocabulary() {
-    const bool trains_bytes = data_.vocabulary == "byte_bpe";
+    const bool trains_bytes = data_.vocabulary == config::VocabularyKind::kByteBpe;
     fs::path file = out_ / (trains_bytes ? kTokenizerFile : kSentencePieceFile);
-    if (data_.vocabulary == "byte") {
+    if (data_.vocabulary == config::VocabularyKind::kByte) {
       file = out_ / kByteFile;
       write_file(file, byte_vocabulary_json());
     } else if (!data_.vocabulary_model.empty()) {
@@ -161,7 +161,8 @@ class Preparation {
     size_t at = 0;
     const auto next = [&] { return at < texts.size() ? &texts[at++] : nullptr; };
     const auto waiting = [&] { report_.update(0); };
-    if (data_.vocabulary == "byte_bpe") return train_byte_bpe(next, data_.vocabulary_size, waiting);
+    if (data_.vocabulary == config::VocabularyKind::kByteBpe)
+      return train_byte_bpe(next, data_.vocabulary_size, waiting);
     return train_sentencepiece(next, {.type = data_.vocabulary_type, .size = data_.vocabulary_size},
                                waiting);
   }
@@ -195,14 +196,16 @@ class Preparation {
           "the text is a single document, which cannot be both trained on and held out; {}"
           "data.validation_fraction=0 trains on all of it, "
           "data.validation_text=NAME=PATH measures the loss on another text",
-          data_.document == "line" ? "" : "data.document=line makes every line a document, "));
+          data_.document == config::DocumentEnd::kLine
+              ? ""
+              : "data.document=line makes every line a document, "));
     }
     throw Error(fmt::format(
         "the split leaves no document for {}: data.validation_fraction = {} of {} documents in "
         "blocks of data.validation_block = {}; set data.validation_block=0, which chooses a "
         "block that fits, or change the fraction (0: no split) or data.document (now {})",
         train == 0 ? "training" : "validation", data_.validation_fraction, train + validation,
-        data_.validation_block, data_.document));
+        data_.validation_block, name_of(data_.document)));
   }
 
   void write_named(const NamedText& text, PrepareSummary& summary) {

@@ -122,10 +122,17 @@ Json read_settings(const Json& settings) {
   return settings.get<Json::object_t>();
 }
 
-// What data.records = "text", ... counts.
-std::string unit_of(const std::string& records) {
-  if (records == "text") return "document";
-  return records == "preferences" ? "pair" : "record";
+// What is counted.
+std::string unit_of(config::RecordKind records) {
+  if (records == config::RecordKind::kText) return "document";
+  return records == config::RecordKind::kPreferences ? "pair" : "record";
+}
+
+config::RecordKind records_of(const PrepareRecord& record) {
+  const std::string name = setting(record, "records");
+  if (const auto kind = value_named<config::RecordKind>(name)) return *kind;
+  throw Error(
+      fmt::format("{} has records = \"{}\", which is unknown; {}", kRecordFile, name, kAgain));
 }
 
 PrepareRecord read_record(const Json& json) {
@@ -137,7 +144,7 @@ PrepareRecord read_record(const Json& json) {
   }
   const Json& vocabulary = json.at("vocabulary");
   record.vocabulary_digest = parse_hash(vocabulary.at("digest"));
-  record.summary.unit = unit_of(setting(record, "records"));
+  record.summary.unit = unit_of(records_of(record));
   record.summary.vocabulary_file = vocabulary.at("file");
   record.summary.vocabulary_size = vocabulary.at("size");
   record.summary.replaced = json.at("replaced");
@@ -190,7 +197,7 @@ PrepareRecord make_record(const config::DataSection& data) {
   }
   if (!data.vocabulary_model.empty())
     record.inputs.push_back(describe_input(data.vocabulary_model));
-  if (data.records == "chats" || data.records == "preferences") {
+  if (has_chats(data.records)) {
     for (const fs::path& file : chat_template_files(data)) {
       record.inputs.push_back(describe_input(file));
     }

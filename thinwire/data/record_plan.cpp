@@ -34,10 +34,10 @@ std::pair<uint64_t, uint64_t> truncated(uint64_t first, uint64_t second, uint64_
 
 RecordPlan::RecordPlan(const TokenSet& tokens, int64_t sequence, const RecordOptions& options)
     : tokens_(&tokens),
-      unit_(tokens.pairs() ? 2 : 1),
+      unit_(tokens.kind() == ShardKind::kPairs ? 2 : 1),
       width_(static_cast<uint64_t>(sequence) + 1),
       truncates_(options.too_long == config::LongRecords::kTruncate),
-      target_(tokens.numbers() ? kNumberTokens : 1) {
+      target_(tokens.kind() == ShardKind::kNumbers ? kNumberTokens : 1) {
   if (labelled() && width_ < target_ + kShortestText) {
     throw UsageError(fmt::format("train.sequence must be >= {} for {}, got {}",
                                  target_ + kShortestText - 1, tokens.folder().string(), sequence));

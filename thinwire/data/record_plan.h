@@ -51,7 +51,9 @@ class RecordPlan {
   }
   bool pairs() const { return unit_ == 2; }
   // Whether records are texts with a class or a number.
-  bool labelled() const { return tokens_->labelled(); }
+  bool labelled() const {
+    return tokens_->kind() == ShardKind::kClasses || tokens_->kind() == ShardKind::kNumbers;
+  }
   // The pairs of row `place`, as they are numbered in the plan. Each has two documents in the row
   // (`begins` of read()), one after the other.
   struct PairRange {

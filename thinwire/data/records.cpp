@@ -13,6 +13,7 @@
 namespace thinwire::data {
 namespace {
 
+using config::RecordKind;
 using Json = nlohmann::ordered_json;
 using Read = tl::expected<Record, std::string>;
 
@@ -60,30 +61,28 @@ Read RecordReader::read(std::string_view line) const {
   const Json json = try_parse_json<Json>(line);
   if (json.is_discarded()) return wrong("is " + json_fault(line, "not JSON"));
   if (!json.is_object()) return wrong("is not a JSON object");
-  if (data_.records == "preferences")
+  if (data_.records == RecordKind::kPreferences)
     return without_nul(read_preference(json, data_, {chat_.get(), chat_fault_}));
-  if (data_.records == "labels" || data_.records == "numbers")
-    return without_nul(read_labelled(json, data_));
-  const bool prompts = data_.records == "prompts";
+  if (is_labelled(data_.records)) return without_nul(read_labelled(json, data_));
+  const bool prompts = data_.records == RecordKind::kPrompts;
   const std::string& other = prompts ? data_.messages_field : data_.prompt_field;
   if (json.contains(other) && !json.contains(prompts ? data_.prompt_field : data_.messages_field)) {
     return wrong(
         fmt::format("has \"{}\", which data.records = \"{}\" does not read; a folder of "
                     "prepared data holds one kind of records",
-                    other, data_.records));
+                    other, name_of(data_.records)));
   }
   return without_nul(prompts ? read_prompt(json, data_) : read_chat(json, data_, *chat_));
 }
 
 std::shared_ptr<const RecordReader> make_record_reader(const config::DataSection& data) {
-  if (data.records == "text") return nullptr;
+  if (data.records == RecordKind::kText) return nullptr;
   std::shared_ptr<const ChatTemplate> chat;
   std::string fault;
   try {
-    const bool chats = data.records == "chats" || data.records == "preferences";
-    if (chats) chat = find_chat_template(data);
+    if (has_chats(data.records)) chat = find_chat_template(data);
   } catch (const Error& error) {
-    if (data.records == "chats") throw;
+    if (data.records == RecordKind::kChats) throw;
     fault = error.what();
   }
   return std::make_shared<RecordReader>(data, std::move(chat), std::move(fault));

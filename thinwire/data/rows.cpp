@@ -12,7 +12,7 @@ namespace thinwire::data {
 Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed, const RowOptions& options)
     : tokens_(&tokens), sequence_(sequence), seed_(seed), begin_(options.begin) {
   if (sequence < 1) throw UsageError(fmt::format("train.sequence must be >= 1, got {}", sequence));
-  if (tokens.records()) {
+  if (tokens.kind() != ShardKind::kText) {
     records_ = std::make_shared<RecordPlan>(tokens, sequence, options.records);
     count_ = records_->rows();
     if (records_->pairs() || records_->labelled()) begin_ = begin_.value_or(0);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
 #include "thinwire/base/error.h"
@@ -12,21 +13,13 @@ namespace thinwire::data {
 namespace {
 
 constexpr std::string_view kMagic = "TWSHARD1";
-constexpr uint32_t kTextVersion = 1;
-constexpr uint32_t kRecordsVersion = 2;
-constexpr uint32_t kPairsVersion = 3;
-constexpr uint32_t kLabelledVersion = 4;
-constexpr uint32_t kNumbersVersion = 5;
-constexpr uint64_t kRecordsFlag = 1;
-constexpr uint64_t kPairsFlag = 2;
-constexpr uint64_t kLabelledFlag = 4;
-constexpr uint64_t kNumbersFlag = 8;
+// What a shard of each kind holds, and its flags.
+constexpr std::array<std::string_view, 5> kContents = {"text", "records", "pairs",
+                                                       "texts with a class", "texts with a number"};
+constexpr std::array<uint64_t, 5> kFlags = {0, 1, 1 | 2, 1 | 4, 1 | 4 | 8};
 constexpr uint64_t kHashedHeaderBytes = kShardHeaderBytes - sizeof(uint64_t);
 
-uint64_t flags_of(const ShardHeader& header) {
-  return (header.records ? kRecordsFlag : 0) | (header.pairs ? kPairsFlag : 0) |
-         (header.labelled ? kLabelledFlag : 0) | (header.numbers ? kNumbersFlag : 0);
-}
+uint64_t flags_of(const ShardHeader& header) { return kFlags[static_cast<size_t>(header.kind)]; }
 
 Bytes encode_header(const ShardHeader& header) {
   Bytes bytes;
@@ -58,10 +51,10 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   }
   ByteReader in(bytes.subspan(kMagic.size()));
   const auto version = in.get<uint32_t>();
-  if (version < kTextVersion || version > kNumbersVersion) {
+  if (version < 1 || version > kFlags.size()) {
     refuse(path,
            fmt::format("is not a shard that this program reads: its version is {}, not {} to {}",
-                       version, kTextVersion, kNumbersVersion));
+                       version, 1, kFlags.size()));
   }
   ShardHeader header;
   header.token_bytes = in.get<uint32_t>();
@@ -73,15 +66,12 @@ ShardHeader decode_header(const fs::path& path, std::span<const uint8_t> bytes) 
   if (in.get<uint64_t>() != hash_bytes(bytes.first(kHashedHeaderBytes))) {
     refuse(path, "is altered: its header does not match the header's hash");
   }
-  header.records = version != kTextVersion;
-  header.pairs = version == kPairsVersion;
-  header.numbers = version == kNumbersVersion;
-  header.labelled = version == kLabelledVersion || header.numbers;
+  header.kind = static_cast<ShardKind>(version - 1);
   if ((header.token_bytes != 2 && header.token_bytes != 4) || flags != flags_of(header)) {
     refuse(path, fmt::format("is not a valid shard: {} bytes a token, flags {:#x}",
                              header.token_bytes, flags));
   }
-  if (header.pairs && header.documents % 2 != 0) {
+  if (header.kind == ShardKind::kPairs && header.documents % 2 != 0) {
     refuse(path, fmt::format("is not a valid shard: {} records in pairs", header.documents));
   }
   return header;
@@ -97,12 +87,12 @@ void check_size(const fs::path& path, const ShardHeader& header, uint64_t size) 
                        header.tokens, header.token_bytes, payload));
   }
   const uint64_t after = payload - header.tokens * header.token_bytes;
-  if (!header.records && after != 0) {
+  if (!header.has_records() && after != 0) {
     refuse(path, fmt::format("is altered: {} bytes follow its last token", after));
   }
   const uint64_t mask = header.mask_bytes();
-  if (header.records && (after < mask || (after - mask) % sizeof(uint32_t) != 0 ||
-                         (after - mask) / sizeof(uint32_t) != header.documents)) {
+  if (header.has_records() && (after < mask || (after - mask) % sizeof(uint32_t) != 0 ||
+                               (after - mask) / sizeof(uint32_t) != header.documents)) {
     refuse(path, fmt::format("is altered: {} bytes follow its last token, where the mask of {} "
                              "tokens and the lengths of {} records should be",
                              after, header.tokens, header.documents));
@@ -119,12 +109,6 @@ void widen(std::span<const uint8_t> bytes, std::span<int32_t> out) {
 }
 
 }  // namespace
-
-uint32_t ShardHeader::version() const {
-  if (labelled) return numbers ? kNumbersVersion : kLabelledVersion;
-  if (pairs) return kPairsVersion;
-  return records ? kRecordsVersion : kTextVersion;
-}
 
 ShardWriter::ShardWriter(const fs::path& path, uint64_t vocabulary_digest, int64_t vocabulary_size)
     : file_(path), vocabulary_size_(vocabulary_size) {
@@ -153,7 +137,7 @@ void ShardWriter::add_document(std::span<const int32_t> tokens) {
 }
 
 void ShardWriter::add_record(std::span<const int32_t> tokens, const std::vector<bool>& learnt) {
-  header_.records = true;
+  if (!header_.has_records()) header_.kind = ShardKind::kRecords;
   add_document(tokens);
   learnt_.insert(learnt_.end(), learnt.begin(), learnt.end());
   lengths_.push_back(static_cast<uint32_t>(tokens.size()));
@@ -161,16 +145,16 @@ void ShardWriter::add_record(std::span<const int32_t> tokens, const std::vector<
 
 void ShardWriter::add_pair(std::span<const int32_t> tokens, const std::vector<bool>& learnt,
                            size_t chosen) {
-  header_.pairs = true;
+  header_.kind = ShardKind::kPairs;
   const auto border = learnt.begin() + static_cast<std::ptrdiff_t>(chosen);
   add_record(tokens.first(chosen), {learnt.begin(), border});
   add_record(tokens.subspan(chosen), {border, learnt.end()});
 }
 
 void ShardWriter::add_labelled(std::span<const int32_t> tokens, size_t target) {
-  header_.labelled = true;
-  header_.numbers = target == kNumberTokens;
-  if (header_.numbers && vocabulary_size_ < 256) {
+  const bool number = target == kNumberTokens;
+  header_.kind = number ? ShardKind::kNumbers : ShardKind::kClasses;
+  if (number && vocabulary_size_ < 256) {
     throw Error(
         fmt::format("a number takes the tokens 0 to 255, one for each byte; the vocabulary has {}",
                     vocabulary_size_));
@@ -181,7 +165,7 @@ void ShardWriter::add_labelled(std::span<const int32_t> tokens, size_t target) {
 }
 
 void ShardWriter::commit() {
-  if (header_.records) {
+  if (header_.has_records()) {
     Bytes behind(header_.mask_bytes());
     for (size_t i = 0; i < learnt_.size(); ++i) {
       if (learnt_[i]) behind[i / 8] |= static_cast<uint8_t>(1U << (i % 8));
@@ -252,16 +236,11 @@ TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool
                       to_hex(shard.header().vocabulary_digest), to_hex(vocabulary_digest)));
     }
     const ShardHeader& first = set.shards_.front().header();
-    if (shard.header().version() != first.version()) {
-      const bool numbers = shard.header().numbers || first.numbers;
-      const bool labelled = shard.header().labelled || first.labelled;
-      const bool pairs = shard.header().pairs || first.pairs;
+    if (shard.header().kind != first.kind) {
+      const ShardKind kind = std::max(shard.header().kind, first.kind);
       refuse(shard.path(), fmt::format("does not match its folder: some shards there hold {} and "
                                        "some do not",
-                                       numbers    ? "texts with a number"
-                                       : labelled ? "texts with a class"
-                                       : pairs    ? "pairs"
-                                                  : "records"));
+                                       kContents[static_cast<size_t>(kind)]));
     }
     if (verify) shard.verify();
     set.starts_.push_back(set.starts_.back() + shard.tokens());

@@ -18,8 +18,31 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/sections.h"
 
 namespace thinwire::data {
+
+// What a shard holds: text; records (prompts with answers, and chats); records in pairs; or texts
+// with a class or with a number.
+enum class ShardKind : uint8_t { kText, kRecords, kPairs, kClasses, kNumbers };
+
+// The kind of shard that such lines are prepared as.
+constexpr ShardKind shard_kind(config::RecordKind records) {
+  switch (records) {
+    case config::RecordKind::kText:
+      return ShardKind::kText;
+    case config::RecordKind::kPrompts:
+    case config::RecordKind::kChats:
+      return ShardKind::kRecords;
+    case config::RecordKind::kPreferences:
+      return ShardKind::kPairs;
+    case config::RecordKind::kLabels:
+      return ShardKind::kClasses;
+    case config::RecordKind::kNumbers:
+      return ShardKind::kNumbers;
+  }
+  return ShardKind::kText;
+}
 
 struct ShardHeader {
   uint32_t token_bytes = 2;
@@ -27,14 +50,12 @@ struct ShardHeader {
   uint64_t documents = 0;
   uint64_t vocabulary_digest = 0;
   uint64_t payload_hash = 0;
-  bool records = false;   // with a mask and the records' lengths
-  bool pairs = false;     // records that are pairs; `documents` counts both of a pair
-  bool labelled = false;  // records that are texts with a class or a number
-  bool numbers = false;   // of them, those with a number
+  ShardKind kind = ShardKind::kText;  // kPairs: `documents` counts both records of a pair
 
-  uint32_t version() const;
-
-  uint64_t mask_bytes() const { return records ? tokens / 8 + (tokens % 8 == 0 ? 0 : 1) : 0; }
+  uint32_t version() const { return 1 + static_cast<uint32_t>(kind); }
+  // Whether a mask and the lengths of the records follow the tokens.
+  bool has_records() const { return kind != ShardKind::kText; }
+  uint64_t mask_bytes() const { return has_records() ? tokens / 8 + (tokens % 8 == 0 ? 0 : 1) : 0; }
 };
 
 inline constexpr uint64_t kShardHeaderBytes = 64;
@@ -111,11 +132,10 @@ class TokenSet {
   uint64_t digest() const;
   const std::vector<ShardReader>& shards() const { return shards_; }
   const fs::path& folder() const { return folder_; }
-  // Whether the shards hold records; if so, whether token `token` of the set counts in the loss.
-  bool records() const { return !shards_.empty() && shards_.front().header().records; }
-  bool pairs() const { return !shards_.empty() && shards_.front().header().pairs; }
-  bool labelled() const { return !shards_.empty() && shards_.front().header().labelled; }
-  bool numbers() const { return !shards_.empty() && shards_.front().header().numbers; }
+  // What the shards hold; unless it is text, whether token `token` of the set counts in the loss.
+  ShardKind kind() const {
+    return shards_.empty() ? ShardKind::kText : shards_.front().header().kind;
+  }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
 

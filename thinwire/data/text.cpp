@@ -94,7 +94,8 @@ class TextSplitter final : public Splitter {
   std::string add(const Line& line) override {
     if (line.begins && line.ends) {
       const std::string_view separator = separator_in(line.text);
-      if (!separator.empty() && options_.document == "separator") return finish();
+      if (!separator.empty() && options_.document == config::DocumentEnd::kSeparator)
+        return finish();
       if (!separator.empty() && note_.empty()) note_ = note_of(line, separator);
     }
     std::string complete;
@@ -114,9 +115,10 @@ class TextSplitter final : public Splitter {
 
  private:
   bool begins_document(std::string_view line) const {
-    if (options_.document == "line") return true;
-    if (options_.document == "blank_line") return after_blank_;
-    if (options_.document == "entry") return after_blank_ && !is_blank(line.substr(0, 1));
+    if (options_.document == config::DocumentEnd::kLine) return true;
+    if (options_.document == config::DocumentEnd::kBlankLine) return after_blank_;
+    if (options_.document == config::DocumentEnd::kEntry)
+      return after_blank_ && !is_blank(line.substr(0, 1));
     return false;
   }
 

@@ -18,13 +18,7 @@ namespace thinwire::data {
 namespace fs = std::filesystem;
 
 struct TextOptions {
-  // What ends a document of a .txt file:
-  //   blank_line  a line without any visible character
-  //   entry       a blank line and then a line that is not indented (dictionaries)
-  //   line        every line
-  //   file        the file's end
-  //   separator   a line such as "<|endoftext|>", which is left out
-  std::string document = "blank_line";
+  config::DocumentEnd document = config::DocumentEnd::kBlankLine;
   std::string text_field = "text";  // the field of a .jsonl line that holds the document
   // Set: lines of .jsonl files are records instead, and there must be no .txt files.
   std::shared_ptr<const RecordReader> records = {};

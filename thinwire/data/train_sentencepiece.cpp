@@ -49,7 +49,7 @@ class Sentences final : public sentencepiece::SentenceIterator {
 
 std::unordered_map<std::string, std::string> trainer_settings(const SentencePieceOptions& options) {
   return {
-      {"model_type", options.type},
+      {"model_type", std::string(name_of(options.type))},
       {"vocab_size", std::to_string(options.size)},
       {"unk_id", "0"},
       {"bos_id", "1"},

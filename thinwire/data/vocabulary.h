@@ -21,6 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/config/sections.h"
+
 namespace thinwire::data {
 
 namespace fs = std::filesystem;
@@ -117,8 +119,8 @@ class TextStream {
 };
 
 struct SentencePieceOptions {
-  std::string type = "bpe";  // bpe | unigram
-  int64_t size = 4096;       // pieces, including the 256 byte pieces and unk, bos, eos
+  config::SentencePieceKind type = config::SentencePieceKind::kBpe;
+  int64_t size = 4096;  // pieces, including the 256 byte pieces and unk, bos, eos
 };
 
 // Trains a SentencePiece model and returns the model file's bytes. next() returns the training text

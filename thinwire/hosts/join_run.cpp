@@ -372,7 +372,7 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
 JoinResult join_run(const JoinOptions& options) {
   check_local_overrides(options.overrides);
   const config::Recipe local = method::load_recipe({}, options.overrides);
-  if (local.train.launcher != "mpi") return take_part(options, local, nullptr);
+  if (local.train.launcher != config::Launcher::kMpi) return take_part(options, local, nullptr);
   if (options.audits) method::check_command(local, method::Command::kAudit);
   if (!options.pauses.empty()) {
     throw UsageError(

@@ -64,7 +64,7 @@ events::Summary MemberResults::summarise(uint64_t digest) const {
   }
   summary.name = recipe_.run.name;
   summary.method = recipe_.sync.method;
-  summary.within = recipe_.sync.within;
+  summary.within = name_of(recipe_.sync.within);
   summary.workers = recipe_.train.workers;
   summary.steps = recipe_.train.steps;
   summary.tokens = recipe_.train.steps * recipe_.train.batch * recipe_.train.sequence;

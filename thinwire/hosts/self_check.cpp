@@ -191,7 +191,7 @@ std::vector<std::string> describe(const SelfCheck& check, const config::Recipe& 
                   counted(recipe.train.threads, "thread"), recipe.train.threads == 1 ? "s" : ""),
       check.step_s > 0
           ? fmt::format("speed: a step takes {} here with {}, {}", format_seconds(check.step_s),
-                        counted(recipe.train.threads, "thread"), recipe.train.precision)
+                        counted(recipe.train.threads, "thread"), name_of(recipe.train.precision))
           : "speed: not measured; only the member's program has the run's model",
       fmt::format(
           "the run: {} of {} among {}; a step sends {} and receives {}{}",

@@ -147,7 +147,8 @@ config::Recipe member_recipe(std::string_view text, std::span<const std::string>
   const bool threads_are_set = std::ranges::any_of(
       overrides, [](const std::string& one) { return field_of(one) == "train.threads"; });
   if (!threads_are_set) {
-    recipe.train.threads = recipe.train.launcher == "mpi" ? 1 : available_cores();
+    const bool job = recipe.train.launcher == config::Launcher::kMpi;
+    recipe.train.threads = job ? 1 : available_cores();
   }
   recipe.run.dir = run_dir.string();
   recipe.data.dir = data_dir.string();

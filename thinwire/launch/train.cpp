@@ -391,7 +391,8 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
 }  // namespace
 
 TrainResult train(config::Recipe recipe, const TrainOptions& options) {
-  if (recipe.train.launcher == "threads") return train_here(std::move(recipe), options, nullptr);
+  if (recipe.train.launcher == config::Launcher::kThreads)
+    return train_here(std::move(recipe), options, nullptr);
   const auto workers = static_cast<int>(recipe.train.workers);
   Ranks ranks(workers, transport::join_mpi_job(workers, paced_links(recipe)), options.stop,
               options.display.message);

@@ -51,7 +51,7 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
             fmt::format("[sync] within must be \"none\" for members on many hosts, got \"{}\": "
                         "members cannot form "
                         "clusters yet",
-                        recipe_.sync.within));
+                        name_of(recipe_.sync.within)));
       }
       current.operations.push_back({operation.fragment, operation.bytes});
       names_.push_back({operation.fragment, operation.round, rounds_.size()});

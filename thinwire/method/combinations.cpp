@@ -53,7 +53,7 @@ void check(const config::Recipe& recipe, Command command) {
   require_initial_model(recipe);
   check_command(recipe, command);
   if (command == Command::kTrain) return;
-  if (recipe.train.launcher == "mpi") check_command(recipe, Command::kSite);
+  if (recipe.train.launcher == config::Launcher::kMpi) check_command(recipe, Command::kSite);
   check_command(recipe, Command::kServe);
 }
 

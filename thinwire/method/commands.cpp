@@ -112,17 +112,17 @@ const Refusal kRefusals[] = {
     {kSite, "train.offload", "false", [](const Recipe& recipe) { return recipe.train.offload; },
      "the weights are sent to all ranks in every step"},
     {kSite, "data.records", "another than \"preferences\"",
-     [](const Recipe& recipe) { return recipe.data.records == "preferences"; },
+     [](const Recipe& recipe) { return recipe.data.records == config::RecordKind::kPreferences; },
      "the loss of a pair of answers needs what only the worker has"},
     {kSite, "model.architecture", "one that thinwire computes", is_external,
      "the other ranks compute gradients, too, and only the program has the model"},
     {kAudit, "model.architecture", "one that thinwire computes", is_external,
      "an auditor computes gradients itself, and only the program has the model"},
     {kAudit, "data.records", "another than \"preferences\"",
-     [](const Recipe& recipe) { return recipe.data.records == "preferences"; },
+     [](const Recipe& recipe) { return recipe.data.records == config::RecordKind::kPreferences; },
      "what is learnt from pairs of answers is not compared"},
     {kAudit, "train.launcher", "\"threads\"",
-     [](const Recipe& recipe) { return recipe.train.launcher == "mpi"; },
+     [](const Recipe& recipe) { return recipe.train.launcher == config::Launcher::kMpi; },
      "an auditor computes the gradients of single members, one after another"},
     {kAudit, "optim.gradients", "\"whole\"", sends_projections,
      "members would send projections of gradients, which are compared with nothing"},
@@ -144,7 +144,7 @@ void check_command(const Recipe& recipe, Command command) {
 }
 
 void require_initial_model(const Recipe& recipe) {
-  if (recipe.data.records != "preferences" || !recipe.train.init.empty()) return;
+  if (recipe.data.records != config::RecordKind::kPreferences || !recipe.train.init.empty()) return;
   throw UsageError(
       "[data] records = \"preferences\" needs [train] init: preferences are learnt against the "
       "model that training starts from");

@@ -66,8 +66,8 @@ double last_pass(const config::TrainSection& train, int64_t rows) {
 }  // namespace
 
 double recomputed_flops(const config::Recipe& recipe, const TokenWork& work) {
-  if (recipe.model.recompute == "none") return 0;
-  const bool block = recipe.model.recompute == "block";
+  if (recipe.model.recompute == config::Recompute::kNone) return 0;
+  const bool block = recipe.model.recompute == config::Recompute::kBlock;
   return kForwardAttention * work.attention +
          kForward * (block ? 1 : kAttentionProducts) * work.products;
 }
@@ -79,7 +79,7 @@ double head_flops(const config::Recipe& recipe, const TokenWork& work) {
 bool hides_sums(const config::Recipe& recipe, RunKind kind) {
   return kind == RunKind::kJob && recipe.section<AllReduceOptions>("allreduce").hide &&
          gradient_store(recipe) == GradientStore::kWhole && wire_block(wire_of(recipe)) == 1 &&
-         !gathers_sums(kAllReduce, recipe) && recipe.train.device == "cpu";
+         !gathers_sums(kAllReduce, recipe) && recipe.train.device == config::DeviceChoice::kCpu;
 }
 
 std::vector<int64_t> gradient_sums(const config::Recipe& recipe,

@@ -38,31 +38,33 @@ void add_train(const config::TrainSection& train, std::vector<Rule>& rules) {
 
 void add_data(const config::DataSection& data, std::vector<Rule>& rules) {
   std::string why;
-  if (data.vocabulary == "byte") why = "data.vocabulary is byte";
+  if (data.vocabulary == config::VocabularyKind::kByte) why = "data.vocabulary is byte";
   if (!data.vocabulary_model.empty()) why = "data.vocabulary_model is given";
   if (!why.empty()) {
     for (const char* field : {"type", "size", "sample_bytes"}) {
       rules.push_back({fmt::format("data.vocabulary_{}", field), why});
     }
   }
-  if (data.vocabulary == "byte_bpe" && why.empty()) {
+  if (data.vocabulary == config::VocabularyKind::kByteBpe && why.empty()) {
     rules.push_back({"data.vocabulary_type", "data.vocabulary is byte_bpe"});
   }
-  const std::string records = fmt::format("data.records is {}", data.records);
+  using config::RecordKind;
+  const RecordKind records = data.records;
+  const std::string why_records = fmt::format("data.records is {}", name_of(records));
   const auto ignore = [&](std::initializer_list<const char*> fields) {
-    for (const char* field : fields) rules.push_back({field, records});
+    for (const char* field : fields) rules.push_back({field, why_records});
   };
-  const bool prompts = data.records == "prompts", chats = data.records == "chats";
-  const bool pairs = data.records == "preferences", labels = data.records == "labels";
-  const bool classified = labels || data.records == "numbers";
+  const bool prompts = records == RecordKind::kPrompts, chats = records == RecordKind::kChats;
+  const bool pairs = records == RecordKind::kPreferences, text = records == RecordKind::kText;
+  const bool labelled = is_labelled(records);
   if (!prompts) ignore({"data.answer_field"});
   if (!prompts && !pairs) ignore({"data.prompt_field"});
   if (!chats) ignore({"data.messages_field"});
-  if (!chats && !pairs) ignore({"data.chat_template"});
-  if (!classified) ignore({"data.pair_field", "data.label_field"});
-  if (!labels) ignore({"data.labels"});
-  if (data.records != "text") ignore({"data.document"});
-  if (data.records != "text" && !classified) ignore({"data.text_field"});
+  if (!has_chats(records)) ignore({"data.chat_template"});
+  if (!labelled) ignore({"data.pair_field", "data.label_field"});
+  if (records != RecordKind::kLabels) ignore({"data.labels"});
+  if (!text) ignore({"data.document"});
+  if (!text && !labelled) ignore({"data.text_field"});
   if (!pairs) ignore({"preference."});
   if (data.validation_fraction == 0) {
     rules.push_back({"data.validation_block", "data.validation_fraction is 0"});
@@ -98,7 +100,8 @@ void add_model(config::ModelSection model, std::vector<Rule>& rules) {
 
 // Why there is no optimizer: DisTrO's own updates replace it. Empty if there is one.
 std::string without_optimizer(const config::Recipe& recipe) {
-  if (recipe.sync.method != kDistro.name && recipe.sync.within != kDistro.name) return {};
+  if (recipe.sync.method != kDistro.name && recipe.sync.within != config::Within::kDistro)
+    return {};
   const auto& distro = recipe.section<DistroOptions>("distro");
   if (distro.update == DistroUpdate::kAdamW || distro.local_update == DistroUpdate::kAdamW)
     return {};
@@ -140,7 +143,7 @@ void add_adapter(const config::AdapterSection& adapter, std::vector<Rule>& rules
 std::vector<Rule> rules_of(const config::Recipe& recipe) {
   std::vector<Rule> rules;
   for (const Method* method : all_methods()) {
-    if (method->name == recipe.sync.method || method->name == recipe.sync.within) continue;
+    if (method->name == recipe.sync.method || method->name == name_of(recipe.sync.within)) continue;
     rules.push_back(
         {fmt::format("{}.", method->name), fmt::format("sync.method is {}", recipe.sync.method)});
   }

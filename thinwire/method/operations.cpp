@@ -71,7 +71,7 @@ OperationsAfter operations_of(const config::Recipe& recipe, std::span<const Tens
   const OperationsAfter own = of_method(method, recipe, tensors, kind);
   OperationsAfter within;  // of each cluster
   if (recipe.sync.clustered()) {
-    within = of_method(find_method(recipe.sync.within), recipe, tensors, kind);
+    within = of_method(find_method(name_of(recipe.sync.within)), recipe, tensors, kind);
   }
   return [&recipe, own, within, every = method.sync_every(recipe)](int64_t step) {
     std::vector<Operation> all = own(step);

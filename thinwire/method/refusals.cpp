@@ -50,9 +50,7 @@ const OptimizerSpec& optimizer_of(const Recipe& recipe) {
 }
 const AdapterKind& adapter_of(const Recipe& recipe) { return find_adapter(recipe.adapter.kind); }
 bool encodes(const Recipe& recipe) { return find_architecture(recipe.model.architecture).encodes; }
-bool learns_classes(const Recipe& recipe) {
-  return recipe.data.records == "labels" || recipe.data.records == "numbers";
-}
+bool learns_classes(const Recipe& recipe) { return is_labelled(recipe.data.records); }
 
 // Whether the recipe's optimizer, or another one with its options, keeps bases of subspaces.
 bool keeps_bases(const OptimizerSpec& optimizer, const Recipe& recipe) {
@@ -140,7 +138,7 @@ constexpr Side kTakesAll{"sync.method", [](const Recipe& recipe) {
                          }};
 constexpr Side kTakesAllWithin{"sync.within", [](const Recipe& recipe) {
                                  return recipe.sync.clustered() &&
-                                        !find_method(recipe.sync.within).streams;
+                                        !find_method(name_of(recipe.sync.within)).streams;
                                }};
 constexpr Side kProjected{"optim.gradients", projects};
 constexpr Side kAdapted{"adapter.kind",
@@ -157,14 +155,17 @@ constexpr Side kSmallWeights{"train.weights", [](const Recipe& recipe) {
 constexpr Side kNf4Weights{"train.weights", [](const Recipe& recipe) {
                              return recipe.train.weights == WeightFormat::kNf4;
                            }};
-constexpr Side kBf16Inputs{
-    "model.block_inputs", [](const Recipe& recipe) { return recipe.model.block_inputs != "fp32"; }};
+constexpr Side kBf16Inputs{"model.block_inputs", [](const Recipe& recipe) {
+                             return recipe.model.block_inputs != Precision::kFp32;
+                           }};
 constexpr Side kSmallState{
     "optim.state", [](const Recipe& recipe) { return recipe.optim.state != StateFormat::kF32; }};
-constexpr Side kElsewhere{"train.device",
-                          [](const Recipe& recipe) { return recipe.train.device != "cpu"; }};
-constexpr Side kNotBf16{"train.precision",
-                        [](const Recipe& recipe) { return recipe.train.precision != "bf16"; }};
+constexpr Side kElsewhere{"train.device", [](const Recipe& recipe) {
+                            return recipe.train.device != config::DeviceChoice::kCpu;
+                          }};
+constexpr Side kNotBf16{"train.precision", [](const Recipe& recipe) {
+                          return recipe.train.precision != Precision::kBf16;
+                        }};
 
 // The first that applies is reported.
 const Pair kPairs[] = {
@@ -185,7 +186,8 @@ const Pair kPairs[] = {
      "[model] architecture = {one} needs [train] sequence = 1, got {other}: a row is whatever the "
      "program takes it for, and counts once"},
     {kExternalModel,
-     {"data.records", [](const Recipe& recipe) { return recipe.data.records != "text"; }},
+     {"data.records",
+      [](const Recipe& recipe) { return recipe.data.records != config::RecordKind::kText; }},
      "[model] architecture = {one} has rows that only the program knows, got [data] records = "
      "{other}; leave it out"},
     {kExternalModel, kTasks,
@@ -209,7 +211,8 @@ const Pair kPairs[] = {
      {"train.offload", [](const Recipe& recipe) { return recipe.train.offload; }},
      "[model] architecture = {one} has its weights in memory, got [train] offload = {other}"},
     {kExternalModel,
-     {"train.launcher", [](const Recipe& recipe) { return recipe.train.launcher != "threads"; }},
+     {"train.launcher",
+      [](const Recipe& recipe) { return recipe.train.launcher != config::Launcher::kThreads; }},
      "[model] architecture = {one} is computed by threads of the program, got [train] launcher = "
      "{other}"},
 
@@ -408,7 +411,8 @@ const Pair kPairs[] = {
                        [&](const OptimizerSpec& one) { return keeps_bases(one, recipe); });
      }},
     {kBf16Inputs,
-     {"model.recompute", [](const Recipe& recipe) { return recipe.model.recompute != "block"; }},
+     {"model.recompute",
+      [](const Recipe& recipe) { return recipe.model.recompute != config::Recompute::kBlock; }},
      "[model] block_inputs = {one} needs recompute = \"block\", got {other}: otherwise blocks keep "
      "more than their inputs"},
     {kBf16Inputs, kNotBf16,
@@ -417,7 +421,8 @@ const Pair kPairs[] = {
     {{"train.offload", [](const Recipe& recipe) { return recipe.train.offload; }},
      {"train.device",
       [](const Recipe& recipe) {
-        return recipe.train.device != "cpu" && recipe.train.device != "auto";
+        return recipe.train.device != config::DeviceChoice::kCpu &&
+               recipe.train.device != config::DeviceChoice::kAuto;
       }},
      "[train] offload = {one} needs device = \"cpu\", got {other}: a device computes with weights "
      "in "

@@ -91,11 +91,12 @@ void check_encoder(const config::Recipe& recipe) {
                                  architecture.name, positions, recipe.train.sequence));
   }
   const auto classes = static_cast<size_t>(architecture.outputs(ModelSpec(recipe)));
-  const bool numbers = recipe.data.records == "numbers";
+  const bool numbers = recipe.data.records == config::RecordKind::kNumbers;
   if (numbers != (classes == 1)) {
-    throw UsageError(fmt::format(
-        "[{}] labels must be {} with [data] records = \"{}\", got {}", architecture.name,
-        numbers ? "1, the number that is predicted," : ">= 2", recipe.data.records, classes));
+    throw UsageError(fmt::format("[{}] labels must be {} with [data] records = \"{}\", got {}",
+                                 architecture.name,
+                                 numbers ? "1, the number that is predicted," : ">= 2",
+                                 name_of(recipe.data.records), classes));
   }
   if (recipe.data.labels.size() > classes) {
     throw UsageError(fmt::format("[{}] labels = {}, but [data] labels names {} classes",

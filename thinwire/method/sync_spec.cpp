@@ -20,7 +20,7 @@ AlgorithmSpec algorithm_of(const config::Recipe& recipe, const Method& method) {
 
 SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind) {
   const config::SyncSection& sync = recipe.sync;
-  const Method& within = sync.clustered() ? find_method(sync.within) : kAllReduce;
+  const Method& within = sync.clustered() ? find_method(name_of(sync.within)) : kAllReduce;
   return {.method = algorithm_of(recipe, find_method(sync.method)),
           .within = algorithm_of(recipe, within),
           .clusters = sync.clusters,

@@ -16,7 +16,7 @@ Clusters clusters_of(const config::SyncSection& sync, int members) {
 
 void check_within(const config::Recipe& recipe) {
   if (!recipe.sync.clustered()) return;
-  const Method& within = find_method(recipe.sync.within);
+  const Method& within = find_method(name_of(recipe.sync.within));
   within.check(recipe);
   if (within.sync_every(recipe) == 1) return;
   throw UsageError(
@@ -29,7 +29,7 @@ Traffic within_traffic(const config::Recipe& recipe, std::span<const TensorSpec>
                        int members) {
   Traffic mean{.round_trips = 0};
   if (!recipe.sync.clustered()) return mean;
-  const Method& within = find_method(recipe.sync.within);
+  const Method& within = find_method(name_of(recipe.sync.within));
   const Clusters clusters = clusters_of(recipe.sync, members);
   for (int cluster = 0; cluster < clusters.count; ++cluster) {
     const int size = clusters.size(cluster);
@@ -82,13 +82,13 @@ Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sy
 
 double within_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   if (!recipe.sync.clustered()) return optimizer_bytes(recipe, tensors) + clipping_bytes(recipe);
-  const StateBytes state = find_method(recipe.sync.within).state(recipe, tensors);
+  const StateBytes state = find_method(name_of(recipe.sync.within)).state(recipe, tensors);
   return state.consensus + state.local;
 }
 
 double within_sums(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   if (!recipe.sync.clustered()) return 0;
-  return find_method(recipe.sync.within).state(recipe, tensors).sums;
+  return find_method(name_of(recipe.sync.within)).state(recipe, tensors).sums;
 }
 
 }  // namespace thinwire::method

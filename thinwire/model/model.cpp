@@ -12,9 +12,10 @@
 
 namespace thinwire::model {
 
-Placement parse_device(std::string_view text, int worker) {
-  if (text == "cpu") return {};
-  if (text == "torch_cpu") {
+Placement placement_of(config::DeviceChoice device, int worker) {
+  using config::DeviceChoice;
+  if (device == DeviceChoice::kCpu) return {};
+  if (device == DeviceChoice::kTorchCpu) {
     if (!has_torch_ops()) {
       throw UsageError(
           "[train] device = torch_cpu, but this program was built without LibTorch (docs/gpu.md "
@@ -23,11 +24,7 @@ Placement parse_device(std::string_view text, int worker) {
     return tensor::DevicePlace{};
   }
   const int count = tensor::cuda_device_count();
-  if (text == "auto" && count == 0) return {};
-  if (text != "cuda" && text != "auto") {
-    throw UsageError(
-        fmt::format("[train] device must be cpu, cuda, auto or torch_cpu, got \"{}\"", text));
-  }
+  if (device == DeviceChoice::kAuto && count == 0) return {};
   if (count == 0) {
     throw UsageError(
         fmt::format("[train] device = cuda, but {}; choose cpu or auto", tensor::cuda_status()));
@@ -35,22 +32,10 @@ Placement parse_device(std::string_view text, int worker) {
   return tensor::DevicePlace{Device::kCuda, worker % count};
 }
 
-Precision parse_precision(std::string_view text, const Placement& placement) {
-  if (text == "fp32") return Precision::kFp32;
-  if (text == "bf16") return Precision::kBf16;
-  if (text == "auto") {
-    const bool gpu = placement && placement->kind == Device::kCuda;
-    return gpu || tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
-  }
-  throw UsageError(fmt::format("[train] precision must be fp32, bf16 or auto, got \"{}\"", text));
-}
-
-Recompute parse_recompute(std::string_view text) {
-  if (text == "none") return Recompute::kNone;
-  if (text == "attention") return Recompute::kAttention;
-  if (text == "block") return Recompute::kBlock;
-  throw UsageError(
-      fmt::format("[model] recompute must be none, attention or block, got \"{}\"", text));
+Precision precision_on(const Placement& placement, Precision precision) {
+  if (precision != Precision::kAuto) return precision;
+  const bool gpu = placement && placement->kind == Device::kCuda;
+  return gpu || tensor::has_fast_bf16_gemm() ? Precision::kBf16 : Precision::kFp32;
 }
 
 void init_parameters(tensor::Arena& params, const method::ModelSpec& model, uint64_t seed) {

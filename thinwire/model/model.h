@@ -36,27 +36,15 @@ class DocumentLoss {
                       std::span<float> factors) = 0;
 };
 
-enum class Precision : uint8_t { kFp32, kBf16 };
-
 // What computes: our own backend on the CPU if empty, else LibTorch's on that device.
 using Placement = std::optional<tensor::DevicePlace>;
 
-// Parses train.device for worker `worker` (from 0): cpu (our own backend), torch_cpu, cuda (worker
-// i of the process on device i modulo the number of devices), or auto (cuda if there is a device,
-// else cpu). Throws UsageError, saying what exists, if the device is missing.
-Placement parse_device(std::string_view text, int worker = 0);
+// Where worker `worker` (from 0) of the process computes: with kCuda on device `worker` modulo the
+// number of devices. Throws UsageError, saying what exists, if the device is missing.
+Placement placement_of(config::DeviceChoice device, int worker = 0);
 
-// Parses train.precision: fp32, bf16, or auto (bf16 if the device multiplies it faster than fp32).
-// Throws UsageError for anything else.
-Precision parse_precision(std::string_view text, const Placement& placement = {});
-
-// What the backward pass recomputes in every block instead of keeping it from the forward pass
-// (Chen et al. 2016, arXiv 1604.06174): nothing; queries, keys, values and attention; or everything
-// but the block's input. The gradients are the same, bit for bit.
-enum class Recompute : uint8_t { kNone, kAttention, kBlock };
-
-// Parses model.recompute. Throws UsageError for anything but none, attention and block.
-Recompute parse_recompute(std::string_view text);
+// kFp32 or kBf16: what kAuto means there.
+Precision precision_on(const Placement& placement, Precision precision);
 
 // Whether a pass adds its gradients to the existing ones, or replaces them, including the gaps
 // between the tensors (which become zero).
@@ -74,9 +62,9 @@ struct PassTimes {
 // What a model is made from. The references must outlive it, except `model`.
 struct ModelParts {
   const method::ModelSpec& model;  // complete, vocab too
-  Precision precision;
-  const tensor::Layout& layout;  // of what method::adapted_tensors says is trained
-  tensor::Arena& params;         // bf16 only with Precision::kBf16 and without a placement
+  Precision precision;             // not kAuto
+  const tensor::Layout& layout;    // of what method::adapted_tensors says is trained
+  tensor::Arena& params;           // bf16 only with Precision::kBf16 and without a placement
   ThreadPool& threads;
   int64_t max_rows;          // a call takes at most this many rows ...
   int64_t sequence;          // ... of at most this many tokens

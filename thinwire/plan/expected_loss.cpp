@@ -30,7 +30,7 @@ const AlgorithmLoss* algorithm_of(const Candidate& candidate) {
 ExpectedLoss loss_of_method(const LossTerms& terms, const AlgorithmLoss* algorithm) {
   const config::Recipe& recipe = terms.candidate.recipe;
   const bool runs = !terms.candidate.simulated;
-  if (runs && recipe.sync.clustered() && recipe.sync.within == method::kDistro.name) {
+  if (runs && recipe.sync.clustered() && recipe.sync.within == config::Within::kDistro) {
     return unknown_loss("no run or paper has DisTrO inside clusters");
   }
   if (algorithm == nullptr) return unknown_loss("no run or paper has a law");
@@ -62,12 +62,12 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
   const LossTerms terms{candidate, sync_every, model, own};
   const AlgorithmLoss* const algorithm = algorithm_of(candidate);
   ExpectedLoss loss = loss_of_method(terms, algorithm);
-  const std::string& records = candidate.recipe.data.records;
-  if (records == "labels" || records == "numbers" || records == "preferences") {
+  const config::RecordKind records = candidate.recipe.data.records;
+  if (is_labelled(records) || records == config::RecordKind::kPreferences) {
     loss.nats.reset();
     loss.gap.reset();
     loss.basis = fmt::format("no law for {}; those known are of text",
-                             records == "labels" ? "classes" : records);
+                             records == config::RecordKind::kLabels ? "classes" : name_of(records));
   } else if (candidate.recipe.model.architecture == "external") {
     loss.nats.reset();
     loss.gap.reset();

@@ -11,15 +11,15 @@
 namespace thinwire::plan {
 
 struct InitialQuestion {
-  std::string name;                     // run.name; folders are named after it
-  std::vector<std::string> text;        // data.text
-  double text_bytes = 0;                // of the text, uncompressed
-  std::string document = "blank_line";  // data.document
-  double hours = 1;                     // that training may take; > 0
-  double flops = 0;                     // FLOP/s that a member achieves; > 0
-  int64_t members = 1;                  // equal ones, of one run
-  double up_bit_s = 10e6;               // a member's line
-  int threads = 0;                      // of a member that trains alone; 0: not known
+  std::string name;               // run.name; folders are named after it
+  std::vector<std::string> text;  // data.text
+  double text_bytes = 0;          // of the text, uncompressed
+  config::DocumentEnd document = config::DocumentEnd::kBlankLine;
+  double hours = 1;        // that training may take; > 0
+  double flops = 0;        // FLOP/s that a member achieves; > 0
+  int64_t members = 1;     // equal ones, of one run
+  double up_bit_s = 10e6;  // a member's line
+  int threads = 0;         // of a member that trains alone; 0: not known
 };
 
 // What was chosen, and from what.

@@ -92,8 +92,9 @@ Dimension sequences(const config::Recipe& recipe) {
 }
 
 Dimension precisions(const config::Recipe& recipe) {
-  const char* const other = recipe.train.precision == "bf16" ? "fp32" : "bf16";
-  const int quality_cost = recipe.train.precision == "bf16" ? 0 : 1;
+  const bool bf16 = recipe.train.precision == Precision::kBf16;
+  const std::string_view other = name_of(bf16 ? Precision::kFp32 : Precision::kBf16);
+  const int quality_cost = bf16 ? 0 : 1;
   Dimension formats = {
       kAsGiven,
       {fmt::format("{} products", other), {fmt::format("train.precision={}", other)}, quality_cost},

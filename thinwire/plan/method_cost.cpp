@@ -46,7 +46,7 @@ method::StepParts parts_of(const method::Method& method, const config::Recipe& r
 // Adds what the members of each cluster send each other every step.
 void add_inside(RunSchedule& schedule, const config::Recipe& recipe, const PlannedModel& model) {
   if (!recipe.sync.clustered()) return;
-  const method::Method& within = method::find_method(recipe.sync.within);
+  const method::Method& within = method::find_method(name_of(recipe.sync.within));
   for (int cluster = 0; cluster < schedule.clusters.count; ++cluster) {
     const method::Traffic traffic =
         within.traffic(recipe, model.tensors, schedule.clusters.size(cluster));
@@ -83,7 +83,7 @@ Demand demand_of(const config::Recipe& recipe, const PlannedModel& model, int64_
         {traffic.sent_bytes * steps, traffic.received_bytes * steps, traffic.round_trips * steps}};
   }
   schedule.clusters = method::clusters_of(recipe.sync, static_cast<int>(members));
-  schedule.relay = recipe.train.launcher != "mpi";
+  schedule.relay = recipe.train.launcher != config::Launcher::kMpi;
   schedule.stored = hosts;
   add_inside(schedule, recipe, model);
   return demand;
@@ -255,8 +255,9 @@ void keep_payload_share(std::vector<Member>& members) {
 
 PlannedModel planned_model(config::Recipe& recipe) {
   if (recipe.model.vocab == 0) {
-    recipe.model.vocab =
-        recipe.data.vocabulary == "byte" ? kByteVocabulary : recipe.data.vocabulary_size;
+    recipe.model.vocab = recipe.data.vocabulary == config::VocabularyKind::kByte
+                             ? kByteVocabulary
+                             : recipe.data.vocabulary_size;
   }
   PlannedModel model;
   model.tensors = method::tensors_of(recipe);

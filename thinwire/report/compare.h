@@ -31,7 +31,7 @@ struct FoundRuns {
 FoundRuns find_runs(std::span<const std::string> paths);
 
 // "diloco"; for a run in two stages "diloco (within: allreduce)".
-std::string method_text(const std::string& method, const std::string& within);
+std::string method_text(const std::string& method, std::string_view within);
 
 // Names of all validation sets of the runs; "validation", the training text's own, comes first.
 std::vector<std::string> validation_sets(std::span<const FinishedRun> runs);

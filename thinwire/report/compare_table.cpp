@@ -102,7 +102,7 @@ Table make_table(std::span<const FinishedRun> runs, std::vector<Column> columns,
 
 }  // namespace
 
-std::string method_text(const std::string& method, const std::string& within) {
+std::string method_text(const std::string& method, std::string_view within) {
   return within == "none" ? method : fmt::format("{} (within: {})", method, within);
 }
 

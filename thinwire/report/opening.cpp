@@ -30,7 +30,7 @@ std::string what_trains(const config::Recipe& recipe) {
   return fmt::format(
       "{}: {}, {} x {}, {} on {}, {} parameters{}", recipe.run.name, recipe.sync.method,
       counted(recipe.train.workers, "worker"), counted(recipe.train.threads, "thread"),
-      recipe.train.precision, recipe.train.device, count(adapted.trained),
+      name_of(recipe.train.precision), name_of(recipe.train.device), count(adapted.trained),
       adapted.frozen.empty()
           ? ""
           : fmt::format(" ({}) and {} frozen", recipe.adapter.kind, count(adapted.frozen)));

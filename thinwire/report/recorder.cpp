@@ -41,7 +41,7 @@ Recorder::Recorder(const config::Recipe& recipe, const fs::path& folder, int64_t
                  .plain_every = recipe.log.every,
                  .silent = !options.display.progress}),
       totals_(recipe),
-      padded_(recipe.data.records != "text"),
+      padded_(recipe.data.records != config::RecordKind::kText),
       flops_per_token_(method::train_flops_per_token(recipe)),
       since_(monotonic_seconds()) {
   events::RunHistory history;

@@ -71,7 +71,7 @@ events::Summary RunTotals::summary() const {
   events::Summary summary;
   summary.name = recipe_.run.name;
   summary.method = recipe_.sync.method;
-  summary.within = recipe_.sync.within;
+  summary.within = name_of(recipe_.sync.within);
   summary.workers = recipe_.train.workers;
   summary.steps = completed_;
   summary.tokens = tokens_ + lost() * recipe_.train.batch * recipe_.train.sequence;

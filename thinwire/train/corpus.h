@@ -41,23 +41,23 @@ struct Corpus {
     return options;
   }
 
-  // Throws UsageError if only one of the recipe and the data is about pairs of answers, or about
-  // texts with a class or a number.
+  // Throws UsageError if only one of the recipe and the data is about pairs of answers, texts with
+  // a class, or texts with a number.
   static void check_kind(const config::Recipe& recipe, const data::TokenSet& tokens) {
-    const std::string& wanted = recipe.data.records;
-    const auto refuse = [&](const char* held) {
+    const data::ShardKind held = tokens.kind(), wanted = data::shard_kind(recipe.data.records);
+    if (held == wanted) return;
+    const auto refuse = [&](const char* what) {
       throw UsageError(fmt::format(
           "[data] records = \"{}\", but {} holds {}; `thinwire prepare --force` prepares it again",
-          wanted, tokens.folder().string(), held));
+          name_of(recipe.data.records), tokens.folder().string(), what));
     };
-    const bool pairs = wanted == "preferences", labels = wanted == "labels";
-    const bool numbers = wanted == "numbers", classes = tokens.labelled() && !tokens.numbers();
-    if (tokens.pairs() && !pairs) refuse("pairs of answers (records = \"preferences\")");
-    if (classes && !labels) refuse("texts with a class (records = \"labels\")");
-    if (!tokens.pairs() && pairs) refuse("no pairs of answers");
-    if (tokens.numbers() && !numbers) refuse("texts with a number (records = \"numbers\")");
-    if (!classes && labels) refuse("no texts with a class");
-    if (!tokens.numbers() && numbers) refuse("no texts with a number");
+    using Kind = data::ShardKind;
+    if (held == Kind::kPairs) refuse("pairs of answers (records = \"preferences\")");
+    if (held == Kind::kClasses) refuse("texts with a class (records = \"labels\")");
+    if (held == Kind::kNumbers) refuse("texts with a number (records = \"numbers\")");
+    if (wanted == Kind::kPairs) refuse("no pairs of answers");
+    if (wanted == Kind::kClasses) refuse("no texts with a class");
+    if (wanted == Kind::kNumbers) refuse("no texts with a number");
   }
 
   std::map<std::string, data::TokenSet> sets;

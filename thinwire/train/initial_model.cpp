@@ -110,8 +110,7 @@ convert::HfOrigin origin_of_run(const config::Recipe& recipe, const fs::path& ch
   if (method::is_external(recipe)) return origin;
   if (!recipe.train.init.empty()) origin = convert::origin_of(recipe.train.init);
   const fs::path file = fs::path(recipe.data.dir) / data::kChatTemplateFile;
-  const bool chats = recipe.data.records == "chats" || recipe.data.records == "preferences";
-  if (!chats || !is_file(file)) return origin;
+  if (!has_chats(recipe.data.records) || !is_file(file)) return origin;
   std::string source = read_text_file(file);
   if (source != own_template(origin)) origin[data::kChatTemplateFile] = std::move(source);
   return origin;
@@ -136,7 +135,7 @@ std::vector<fs::path> initial_model_files(const config::Recipe& recipe) {
 
 std::string turn_end_note(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
                           const fs::path& checkpoint) {
-  if (recipe.data.records != "chats" && recipe.data.records != "preferences") return {};
+  if (!has_chats(recipe.data.records)) return {};
   return convert::turn_end_note(origin_of_run(recipe, checkpoint), vocabulary);
 }
 

@@ -43,11 +43,11 @@ class LanguageLearner final : public Learner {
         replica_(replica),
         recipe_(replica.parts().recipe),
         max_rows_(method::rows_per_pass(recipe_.train)),
-        model_(model::make_model(
-            {method::ModelSpec(recipe_), model::parse_precision(recipe_.train.precision), layout,
-             replica.params(), replica.threads(), max_rows_, recipe_.train.sequence,
-             model::parse_device(recipe_.train.device, device_index()), replica.frozen(),
-             recipe_.adapter})) {}
+        model_(model::make_model({method::ModelSpec(recipe_), recipe_.train.precision, layout,
+                                  replica.params(), replica.threads(), max_rows_,
+                                  recipe_.train.sequence,
+                                  model::placement_of(recipe_.train.device, device_index()),
+                                  replica.frozen(), recipe_.adapter})) {}
 
   void refresh() override { model_->refresh(); }
   void refresh_frozen() override { model_->refresh_frozen(); }

@@ -110,9 +110,9 @@ class Computation {
       : parts_(parts),
         batch_(static_cast<size_t>(method::rows_per_pass(parts.recipe.train))),
         model_(model::make_model(
-            {method::ModelSpec(parts.recipe), model::parse_precision(parts.recipe.train.precision),
-             parts.layout, *weights.trained, threads, static_cast<int64_t>(batch_),
-             parts.recipe.train.sequence, model::parse_device(parts.recipe.train.device),
+            {method::ModelSpec(parts.recipe), parts.recipe.train.precision, parts.layout,
+             *weights.trained, threads, static_cast<int64_t>(batch_), parts.recipe.train.sequence,
+             model::placement_of(parts.recipe.train.device),
              weights.frozen ? &weights.frozen->values : nullptr, parts.recipe.adapter})) {
     model_->refresh();
   }

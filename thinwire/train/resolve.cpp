@@ -25,11 +25,13 @@ void resolve(config::Recipe& recipe, const data::Vocabulary& vocabulary) {
 }
 
 void resolve_machine(config::Recipe& recipe) {
-  const model::Placement placement = model::parse_device(recipe.train.device);
-  if (recipe.train.device == "auto") recipe.train.device = placement ? "cuda" : "cpu";
-  const bool bf16 =
-      model::parse_precision(recipe.train.precision, placement) == model::Precision::kBf16;
-  recipe.train.precision = bf16 ? "bf16" : "fp32";
+  using config::DeviceChoice;
+  config::TrainSection& train = recipe.train;
+  const model::Placement placement = model::placement_of(train.device);
+  if (train.device == DeviceChoice::kAuto) {
+    train.device = placement ? DeviceChoice::kCuda : DeviceChoice::kCpu;
+  }
+  train.precision = model::precision_on(placement, train.precision);
   if (const int cores = cores_here().affinity; recipe.train.threads > cores) {
     throw UsageError(fmt::format(
         "[train] threads must be <= {} (the cores on which this process may run), got {}", cores,

@@ -120,10 +120,10 @@ class Helper {
         params_(layout_),
         gradients_(layout_),
         threads_(static_cast<int>(recipe_.train.threads)),
-        model_(model::make_model(
-            {method::ModelSpec(recipe_), model::parse_precision(recipe_.train.precision), layout_,
-             params_, threads_, method::rows_per_pass(recipe_.train), recipe_.train.sequence,
-             model::parse_device(recipe_.train.device, rank)})) {}
+        model_(model::make_model({method::ModelSpec(recipe_), recipe_.train.precision, layout_,
+                                  params_, threads_, method::rows_per_pass(recipe_.train),
+                                  recipe_.train.sequence,
+                                  model::placement_of(recipe_.train.device, rank)})) {}
 
   void step(transport::Communicator& ranks, uint64_t message, ByteReader reader) {
     StepRows rows;

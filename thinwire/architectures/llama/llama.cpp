@@ -20,9 +20,9 @@ class LlamaGraph final : public Graph {
   LlamaGraph(Ops& ops, const method::ModelSpec& model, const tensor::Layout& layout,
              Purpose purpose)
       : ops_(ops),
-        recompute_(parse_recompute(model.recompute)),
-        rounds_inputs_(recompute_ == Recompute::kBlock && model.block_inputs == "bf16" &&
-                       purpose == Purpose::kTraining),
+        recompute_(model.recompute),
+        rounds_inputs_(recompute_ == config::Recompute::kBlock &&
+                       model.block_inputs == Precision::kBf16 && purpose == Purpose::kTraining),
         options_(model.options<method::LlamaOptions>()),
         shape_(shape_of(model)),
         after_(options_.norm_place == method::NormPlace::kAfter),
@@ -55,7 +55,7 @@ class LlamaGraph final : public Graph {
     end_group(static_cast<int>(layers()));
     for (int64_t layer = layers() - 1; layer >= 0; --layer) {
       // The shared slots still hold the last block's.
-      if (recompute_ != Recompute::kNone && !is_last(layer)) recompute(layer);
+      if (recompute_ != config::Recompute::kNone && !is_last(layer)) recompute(layer);
       backward_mlp(layer);
       backward_attention(layer);
       drop(saved(layer));
@@ -173,8 +173,8 @@ class LlamaGraph final : public Graph {
       Saved block = layer == 0 ? Saved{} : saved_[0];
       if (layer == 0 || !rounds_inputs_) block.attention_norm = entry();
       if (rounds_inputs_) inputs_NC_.push_back(is_last(layer) ? kNoSlot : ops_.operand(c));
-      if (layer == 0 || recompute_ == Recompute::kNone) plan_attention_slots(block);
-      if (layer == 0 || recompute_ != Recompute::kBlock) {
+      if (layer == 0 || recompute_ == config::Recompute::kNone) plan_attention_slots(block);
+      if (layer == 0 || recompute_ != config::Recompute::kBlock) {
         block.mlp_norm = trains ? entry() : block.attention_norm;
         block.gate_up_N2F = ops_.operand(2 * f);
         if (after_) {
@@ -290,7 +290,7 @@ class LlamaGraph final : public Graph {
     }
     enter(norm.x_NC, kNoSlot, weights_[static_cast<size_t>(layer)].attention_norm, norm);
     attend(layer);
-    if (recompute_ != Recompute::kBlock) return;
+    if (recompute_ != config::Recompute::kBlock) return;
     forward_gate_up(layer);
     if (after_) forward_down(layer);  // its norm needs the branch
   }
@@ -339,7 +339,7 @@ class LlamaGraph final : public Graph {
   }
 
   Ops& ops_;
-  const Recompute recompute_;
+  const config::Recompute recompute_;
   const bool rounds_inputs_;  // those of blocks are kept as operands, and one is a stream at a time
   const method::LlamaOptions options_;
   const tensor::AttentionShape shape_;  // but for the window

@@ -45,11 +45,11 @@ double blocks_bytes(const ModelSpec& model, double tokens, double operand) {
                      tokens * operand * 2 * static_cast<double>(options_of(model).intermediate);
   // Rounded inputs are kept beside one stream that they are widened into; the last block's is not
   // needed.
-  const bool rounded = model.block_inputs == "bf16";
+  const bool rounded = model.block_inputs == Precision::kBf16;
   const double inputs =
       rounded ? stream + (layers - 1) * tokens * operand * hidden : layers * stream;
-  return inputs + (model.recompute == "none" ? layers : 1) * attention +
-         (model.recompute == "block" ? 1 : layers) * mlp;
+  return inputs + (model.recompute == config::Recompute::kNone ? layers : 1) * attention +
+         (model.recompute == config::Recompute::kBlock ? 1 : layers) * mlp;
 }
 
 // Buffers that all blocks share: the last norm's input, the gradient of the residual stream, a

@@ -22,8 +22,9 @@ class RobertaGraph final : public Graph {
  public:
   RobertaGraph(Ops& ops, const method::ModelSpec& model, const tensor::Layout& layout)
       : ops_(ops),
-        recompute_(parse_recompute(model.recompute)),
-        rounds_inputs_(recompute_ == Recompute::kBlock && model.block_inputs == "bf16"),
+        recompute_(model.recompute),
+        rounds_inputs_(recompute_ == config::Recompute::kBlock &&
+                       model.block_inputs == Precision::kBf16),
         layers_(model.layers),
         shape_{model.heads, model.heads, model.hidden / model.heads, 0, false},
         words_(offset(layout, "roberta.embeddings.word_embeddings.weight")),
@@ -75,7 +76,7 @@ class RobertaGraph final : public Graph {
     for (int64_t layer = layers_ - 1; layer >= 0; --layer) {
       if (rounds_inputs_) restore(layer);
       // The shared slots still hold the last block's.
-      if (recompute_ != Recompute::kNone && !is_last(layer)) recompute(layer);
+      if (recompute_ != config::Recompute::kNone && !is_last(layer)) recompute(layer);
       backward_mlp(layer);
       backward_attention(layer);
       drop(saved(layer));
@@ -180,11 +181,11 @@ class RobertaGraph final : public Graph {
     for (int64_t layer = 0; layer < layers_; ++layer) {
       if (rounds_inputs_) rounded_NC_.push_back(ops_.operand(c));
       Saved block = layer == 0 ? Saved{} : saved_[0];
-      if (layer == 0 || recompute_ == Recompute::kNone) {
+      if (layer == 0 || recompute_ == config::Recompute::kNone) {
         block.attention = {ops_.operand(shape_.qkv_width()), ops_.operand(c),
                            ops_.stream(model.heads)};
       }
-      if (layer == 0 || recompute_ != Recompute::kBlock) {
+      if (layer == 0 || recompute_ != config::Recompute::kBlock) {
         block.norm = norm();
         block.inner_NF = ops_.operand(f);
       }
@@ -248,7 +249,7 @@ class RobertaGraph final : public Graph {
     ops_.layer_norm_again(entry_norms_[static_cast<size_t>(layer)], entry(layer), x_NC_,
                           hidden_NC_);
     attend(layer);
-    if (recompute_ == Recompute::kBlock) forward_inner(layer);
+    if (recompute_ == config::Recompute::kBlock) forward_inner(layer);
   }
 
   void backward_mlp(int64_t layer) {
@@ -285,7 +286,7 @@ class RobertaGraph final : public Graph {
   }
 
   Ops& ops_;
-  const Recompute recompute_;
+  const config::Recompute recompute_;
   const bool rounds_inputs_;  // those of blocks are kept as operands, and one is a stream at a time
   const int64_t layers_;
   const tensor::AttentionShape shape_;

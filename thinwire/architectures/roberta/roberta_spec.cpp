@@ -134,13 +134,15 @@ PassMemory roberta_memory(const ModelSpec& model, const PassShape& pass) {
   const auto c = static_cast<double>(model.hidden),
              f = static_cast<double>(own(model).intermediate);
   const double stream = kFp32Bytes * (c + 1);  // what a norm keeps
-  const bool rounded = model.recompute == "block" && model.block_inputs == "bf16";
+  const bool rounded =
+      model.recompute == config::Recompute::kBlock && model.block_inputs == Precision::kBf16;
   const double inputs = kFp32Bytes * (layers + 1) + (rounded ? kFp32Bytes * c + layers * operand * c
                                                              : (layers + 1) * kFp32Bytes * c);
   const double attention = operand * 4 * c + kFp32Bytes * static_cast<double>(model.heads);
   const double rest = stream + operand * f;  // of the norm after attention, and the GELU layer
-  const double blocks = inputs + (model.recompute == "none" ? layers : 1) * attention +
-                        (model.recompute == "block" ? 1 : layers) * rest;
+  const double blocks = inputs +
+                        (model.recompute == config::Recompute::kNone ? layers : 1) * attention +
+                        (model.recompute == config::Recompute::kBlock ? 1 : layers) * rest;
   // The residual stream and its gradient, a norm's output, a branch, the inner layer, in bf16 the
   // rounded gradient; of the head three rows' widths; and the batch itself.
   const double shared =

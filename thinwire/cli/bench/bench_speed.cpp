@@ -69,10 +69,10 @@ void print_parts(const bench::SpeedResult& result, int threads) {
   }
   add("step", all, best, all);
   fmt::print("\n{}", table.terminal());
-  fmt::print("at best: products at {}FLOP/s, memory at {}B/s\n",
-             format_count(result.precision == model::Precision::kBf16 ? machine.gemm_bf16
-                                                                      : machine.gemm_fp32),
-             format_count(machine.copy));
+  fmt::print(
+      "at best: products at {}FLOP/s, memory at {}B/s\n",
+      format_count(result.precision == Precision::kBf16 ? machine.gemm_bf16 : machine.gemm_fp32),
+      format_count(machine.copy));
 }
 
 void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) {
@@ -83,7 +83,7 @@ void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) 
       "{} tokens/s, {}FLOP/s in matrix products\n"
       "a step takes {} (median of {}; {} to {})\n"
       "memory: {}B of parameters and program, {}B more for a step\n",
-      format_count(static_cast<double>(result.params)), recipe.train.precision,
+      format_count(static_cast<double>(result.params)), name_of(recipe.train.precision),
       counted(recipe.train.threads, "thread"), result.tokens_per_step, format_count(rate),
       format_count(rate * result.flops_per_token), format_seconds(result.median_seconds()),
       result.seconds.size(), format_seconds(*least), format_seconds(*most),

@@ -105,7 +105,7 @@ std::string describe_run(const fs::path& folder) {
   const bool finished = fs::exists(folder / "summary.json");
   std::string text =
       fmt::format("run {}: {} with {}, {} of {} x {} tokens, {}\nrecipe {}\n", recipe.run.name,
-                  report::method_text(recipe.sync.method, recipe.sync.within),
+                  report::method_text(recipe.sync.method, name_of(recipe.sync.within)),
                   counted(recipe.train.workers, "worker"), counted(recipe.train.steps, "step"),
                   recipe.train.batch, recipe.train.sequence, finished ? "finished" : "not finished",
                   to_hex(hash_bytes(as_bytes(checkpoint::run_identity(recipe)))));

@@ -264,7 +264,7 @@ std::shared_ptr<const ChatTemplate> find_chat_template(const config::DataSection
   throw Error(fmt::format(
       "data.records = \"{}\" needs a chat template, and {} has none: neither {} nor chat_template "
       "in {} or {}; set data.chat_template to a file with one",
-      data.records,
+      name_of(data.records),
       data.vocabulary_model.empty() ? "a vocabulary trained on the text" : folder.string(),
       kChatTemplateFile, kConfigFile, kLoneFile));
 }

@@ -39,7 +39,7 @@ std::vector<TensorSpec> frozen_tensors(const config::Recipe& recipe) {
 // The memory of the copy that products in bf16 need beside weights in fp32.
 double copy_beside(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                    WeightFormat format) {
-  const bool none = recipe.train.precision != "bf16" || format != WeightFormat::kF32;
+  const bool none = recipe.train.precision != Precision::kBf16 || format != WeightFormat::kF32;
   return none ? 0 : copy_bytes(recipe, tensors);
 }
 
@@ -118,7 +118,7 @@ double shared_frozen_bytes(const config::Recipe& recipe) {
 }
 
 double step_code_bytes(const config::Recipe& recipe) {
-  return recipe.train.precision == "bf16" ? 7e6 : 3e6;
+  return recipe.train.precision == Precision::kBf16 ? 7e6 : 3e6;
 }
 
 double StepMemory::total() const {
@@ -128,7 +128,7 @@ double StepMemory::total() const {
 
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        const StateBytes& state, int64_t rows) {
-  const bool bf16 = recipe.train.precision == "bf16";
+  const bool bf16 = recipe.train.precision == Precision::kBf16;
   const config::TrainSection& train = recipe.train;
   const PassShape pass = {train.microbatch == 0 ? rows : std::min(train.microbatch, rows),
                           train.sequence, bf16 ? kBf16 : kFloat};

@@ -26,7 +26,7 @@ StepMemory worker_memory(const config::Recipe& recipe, int64_t rows) {
   const auto tensors = method::tensors_of(recipe);
   const StateBytes state = find_method(recipe.sync.method).state(recipe, tensors);
   StepMemory memory = step_memory(recipe, tensors, state, rows);
-  if (recipe.train.device != "cpu") {  // these are in the device's memory
+  if (recipe.train.device != config::DeviceChoice::kCpu) {  // these are in the device's memory
     memory.activations = memory.cross_entropy = memory.thread_buffers = 0;
   }
   return memory;

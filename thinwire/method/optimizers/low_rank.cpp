@@ -125,7 +125,8 @@ void check_ranks(std::string_view section, const LowRankFields& fields,
 
 void check_shared_gradient(std::string_view optimizer, const config::Recipe& recipe) {
   const config::SyncSection& sync = recipe.sync;
-  for (const auto& [field, method] : {std::pair("method", sync.method), {"within", sync.within}}) {
+  for (const auto& [field, method] :
+       {std::pair("method", std::string_view(sync.method)), {"within", name_of(sync.within)}}) {
     if (method != kDistro.name) continue;
     throw UsageError(fmt::format(
         "[optim] method = \"{}\" needs gradients that all replicas share, or workers that train "
