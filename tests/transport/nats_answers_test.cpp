@@ -45,9 +45,15 @@ TEST(NatsAnswers, NothingStoredIsANoticeOfTheServers) {
 }
 
 TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
-  EXPECT_EQ(number_of("_INBOX.me.abc.12"), 12u);
-  EXPECT_FALSE(number_of("_INBOX.me.abc."));
-  EXPECT_FALSE(number_of(""));
+  for (const AnswerPlace& place : {AnswerPlace{12, 0}, AnswerPlace{12, 3}}) {
+    const auto parsed = parse_place(print_place("_INBOX.me.abc", place));
+    ASSERT_TRUE(parsed);
+    EXPECT_EQ(parsed->number, place.number);
+    EXPECT_EQ(parsed->sending, place.sending);
+  }
+  for (const char* wrong : {"_INBOX.me.abc.", "", "_INBOX.me.abc.1-", "_INBOX.me.abc.-1"}) {
+    EXPECT_FALSE(parse_place(wrong)) << wrong;
+  }
   EXPECT_EQ(author_of("run.say.me.offers"), "me");
   EXPECT_EQ(author_of(""), "");
   EXPECT_EQ(author_of("."), "");

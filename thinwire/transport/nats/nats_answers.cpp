@@ -1,5 +1,7 @@
 #include "thinwire/transport/nats/nats_answers.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -42,8 +44,18 @@ std::optional<uint64_t> announced_sequence(const NatsMessage& message, std::stri
   return own ? number_in(message.sequence[0]) : std::nullopt;
 }
 
-std::optional<uint64_t> number_of(const std::string& subject) {
-  return number_in(std::string_view(subject).substr(subject.rfind('.') + 1));
+std::string print_place(const std::string& inbox, const AnswerPlace& place) {
+  const std::string first = fmt::format("{}.{}", inbox, place.number);
+  return place.sending == 0 ? first : fmt::format("{}-{}", first, place.sending);
+}
+
+std::optional<AnswerPlace> parse_place(std::string_view subject) {
+  const std::string_view token = subject.substr(subject.rfind('.') + 1);
+  const size_t dash = token.find('-');
+  const auto number = number_in(token.substr(0, dash));
+  const auto sending = dash == token.npos ? 0 : number_in(token.substr(dash + 1));
+  if (!number || !sending) return std::nullopt;
+  return AnswerPlace{*number, *sending};
 }
 
 std::string author_of(const std::string& subject) {

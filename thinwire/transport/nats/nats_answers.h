@@ -35,8 +35,16 @@ auto parsed(const Result<NatsMessage>& answer, const Parse& parse) {
   return answer ? parse(answer->body) : Parsed(tl::unexpected(answer.error()));
 }
 
-// The number at the end of PREFIX.NUMBER, and the author in RUN.say.AUTHOR.TOPIC.
-std::optional<uint64_t> number_of(const std::string& subject);
+// The subject INBOX.NUMBER of the answer to a request, or INBOX.NUMBER-SENDING if the request was
+// sent before; sendings count from 0.
+struct AnswerPlace {
+  uint64_t number = 0;
+  size_t sending = 0;
+};
+std::string print_place(const std::string& inbox, const AnswerPlace& place);
+std::optional<AnswerPlace> parse_place(std::string_view subject);
+
+// The author in RUN.say.AUTHOR.TOPIC.
 std::string author_of(const std::string& subject);
 // The author of this message; empty for a stored message, which the server sends to any subject
 // that a request names.

@@ -21,9 +21,7 @@ constexpr double kSoonSeconds = 0.25;  // if a server hangs
 constexpr double kSlack = 4;           // times what the slowest of the last answers took
 constexpr size_t kAnswersKept = 16;
 constexpr int kSuspicion = 32;
-constexpr int kSoonRepeats = 3;     // chance may choose the one that hangs again
-constexpr int kRepeatedInARow = 3;  // more often not one server hangs, but the line is slow
-constexpr double kMostBackoff = 8;
+constexpr int kSoonRepeats = 3;  // chance may choose the one that hangs again
 
 bool may_be_late(Repeat repeat) { return repeat != Repeat::kNever && repeat != Repeat::kAppend; }
 
@@ -33,28 +31,17 @@ bool may_be_lost(Repeat repeat) { return repeat == Repeat::kAppend || repeat == 
 
 double Patience::slowest() const { return last_.empty() ? 0 : *std::ranges::max_element(last_); }
 
-void Patience::answered(double seconds, bool again) {
-  if (!again) {
-    backoff_ = 1;
-    repeated_ = 0;
-    suspicion_ = std::max(suspicion_ - 1, 0);
-    last_.push_back(seconds);
-    if (last_.size() > kAnswersKept) last_.pop_front();
-    return;
-  }
-  const bool others_are_quick = !last_.empty() && kSlack * slowest() < kLateSeconds;
-  if (++repeated_ <= kRepeatedInARow && others_are_quick) {
-    suspicion_ = kSuspicion;
-  } else {
-    suspicion_ = 0;
-    backoff_ = std::min(2 * backoff_, kMostBackoff);
-  }
+void Patience::answered(double seconds, bool unanswered) {
+  last_.push_back(seconds);
+  if (last_.size() > kAnswersKept) last_.pop_front();
+  const bool are_quick = kSlack * slowest() < kLateSeconds;
+  suspicion_ = unanswered && are_quick ? kSuspicion : std::max(suspicion_ - 1, 0);
 }
 
-double Patience::seconds(int repeats) const {
-  const int doubled = suspicion_ > 0 ? repeats - kSoonRepeats : repeats;
+double Patience::seconds(int late) const {
+  const int doubled = suspicion_ > 0 ? late - kSoonRepeats : late;
   if (doubled < 0) return std::max(kSoonSeconds, kSlack * slowest());
-  return std::ldexp(backoff_ * std::max(kLateSeconds, kSlack * slowest()), doubled);
+  return std::ldexp(std::max(kLateSeconds, kSlack * slowest()), doubled);
 }
 
 NatsRequests::NatsRequests(std::string inbox, double timeout_s)
@@ -68,33 +55,34 @@ void NatsRequests::ask(double now, Request request) {
 }
 
 void NatsRequests::send(double now, uint64_t number, Waiting& waiting) {
-  waiting.sent = now;
+  const AnswerPlace place{number, waiting.sendings.size()};
+  waiting.sendings.push_back({now});
   waiting.again = kNever;
-  const Result<void> sent = waiting.request.send(inbox_ + "." + std::to_string(number));
+  const Result<void> sent = waiting.request.send(print_place(inbox_, place));
   if (!sent && sent.error().kind == FailureKind::kRefused) waiting.failure = sent.error();
 }
 
 void NatsRequests::send_lost(double now) {
   if (!connected_) return;
   for (auto& [number, waiting] : waiting_) {
-    if (!may_be_lost(waiting.request.repeat)) continue;
-    ++waiting.repeats;
-    send(now, number, waiting);
+    if (may_be_lost(waiting.request.repeat)) send(now, number, waiting);
   }
 }
 
 void NatsRequests::take(double now, NatsMessage message) {
-  const auto number = number_of(message.subject);
-  const auto found = number ? waiting_.find(*number) : waiting_.end();
-  if (found == waiting_.end()) return;
+  const auto place = parse_place(message.subject);
+  const auto found = place ? waiting_.find(place->number) : waiting_.end();
+  if (found == waiting_.end() || place->sending >= found->second.sendings.size()) return;
   Waiting& waiting = found->second;
   if (is_missing(message) && now < waiting.asked + waiting.request.settle_s) {
     waiting.again = now + kMissingSeconds;
     return;
   }
-  if (is_unserved(message)) return take_unserved(now, *number, waiting);
-  patience_[waiting.request.repeat].answered(now - waiting.sent, waiting.repeats > 0);
-  answer(*number, std::move(message));
+  if (is_unserved(message)) return take_unserved(now, place->number, waiting);
+  const std::span before = std::span(waiting.sendings).first(place->sending);
+  patience_[waiting.request.repeat].answered(now - waiting.sendings[place->sending].at,
+                                             std::ranges::any_of(before, &Sending::late));
+  answer(place->number, std::move(message));
 }
 
 void NatsRequests::take_unserved(double now, uint64_t number, Waiting& waiting) {
@@ -132,7 +120,7 @@ void NatsRequests::expire(double now) {
   for (auto& [number, waiting] : waiting_) {
     const bool expired = waiting.asked + timeout_s_ <= now;
     if (!waiting.failure && !expired && due(waiting) <= now) {
-      if (waiting.again > now) ++waiting.repeats;
+      if (waiting.again > now && !waiting.sendings.empty()) waiting.sendings.back().late = true;
       send(now, number, waiting);
     }
     if (waiting.failure) {
@@ -152,7 +140,10 @@ double NatsRequests::due(const Waiting& waiting) const {
   static const Patience kUnknown;
   const auto known = patience_.find(waiting.request.repeat);
   const Patience& patience = known == patience_.end() ? kUnknown : known->second;
-  return std::min(waiting.again, waiting.sent + patience.seconds(waiting.repeats));
+  if (waiting.sendings.empty()) return 0;
+  const auto late = std::ranges::count_if(waiting.sendings, &Sending::late);
+  return std::min(waiting.again,
+                  waiting.sendings.back().at + patience.seconds(static_cast<int>(late)));
 }
 
 Failure NatsRequests::late(const Waiting& waiting, double seconds) {

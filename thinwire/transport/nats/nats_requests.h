@@ -22,24 +22,23 @@
 
 namespace thinwire::transport {
 
-// How long to wait for an answer before the request is sent again. As in TCP (RFC 6298), the time
-// follows what answers take on this line, and is doubled when an answer leaves open which of two
-// requests it is for, until one comes that does not. If answers are quick but for some that come
-// only after the request was sent again, a server hangs: then it is sent again soon.
+// How long to wait for an answer before the request is sent again. The time follows what answers
+// take on this line, as in TCP (RFC 6298); since every answer says which sending it is for, as
+// TCP's timestamps do (RFC 7323), those to requests that were sent again count, too. If answers are
+// quick but for some sendings that have none, a server hangs: then it is sent again soon.
 class Patience {
  public:
-  // An answer came so long after the request was sent, for the first time or `again`.
-  void answered(double seconds, bool again);
-  // After it was sent again so many times.
-  double seconds(int repeats) const;
+  // An answer came so long after the sending that it is for; `unanswered`: an earlier sending of
+  // the same request was late.
+  void answered(double seconds, bool unanswered);
+  // After so many sendings that are late.
+  double seconds(int late) const;
 
  private:
   double slowest() const;
 
-  std::deque<double> last_;  // seconds of the last answers to requests that were sent once
-  int repeated_ = 0;         // answers in a row to requests that were sent again
+  std::deque<double> last_;  // seconds of the last answers
   int suspicion_ = 0;        // for so many more answers, that a server hangs
-  double backoff_ = 1;
 };
 
 // What a request is for, and so when it is sent again.
@@ -72,7 +71,8 @@ class NatsRequests {
     double unserved_s = kNever;
   };
 
-  // Answers come to subjects below `inbox`. An unanswered request fails after timeout_s.
+  // Answers come to subjects below `inbox` (AnswerPlace). An unanswered request fails after
+  // timeout_s.
   NatsRequests(std::string inbox, double timeout_s);
 
   const std::string& inbox() const { return inbox_; }
@@ -97,12 +97,15 @@ class NatsRequests {
   double next() const;
 
  private:
+  struct Sending {
+    double at;
+    bool late = false;  // it had no answer when the request was sent again
+  };
   struct Waiting {
     Request request;
     double asked;
-    double sent = 0;                 // last
+    std::vector<Sending> sendings = {};
     double again = kNever;           // when to send it again, because no server could handle it
-    int repeats = 0;                 // because its answer was late or lost
     double unserved_since = kNever;  // no server has had the store
     std::optional<Failure> failure = {};
   };
