@@ -2,7 +2,7 @@
 // part with `thinwire join` or join_run (thinwire/joining.h). Target thinwire::run.
 //
 // Nothing is printed. The run's folder is run.dir, or runs/NAME-served if the recipe names none: it
-// holds the coordinator's keys, and at the end the summary.
+// holds the coordinator's keys, and at the end the summary and a checkpoint with the final weights.
 #pragma once
 
 #include <atomic>
@@ -22,6 +22,7 @@ struct ServingOptions {
   std::string address = {};          // HOST:PORT at which members reach it; empty: as it listens
   // A folder to use instead of a server, which something else keeps the same on all machines.
   std::filesystem::path mailbox = {};
+  bool weights = true;     // whether the final weights come into the run's folder, from a member
   double token_days = 30;  // for which the token is valid; 0: without limit
   // Called once members may join, with what they need. May be empty.
   std::function<void(const std::string& address, const std::string& token)> on_ready = {};

@@ -149,6 +149,11 @@ class HostsCase(unittest.TestCase):
         """All end well with the same digest, which is returned."""
         return self.assert_agreement(**members, serve=server)
 
+    def assert_same_weights(self, *names):
+        """The last checkpoints in these folders hold the same bytes."""
+        weights = {next((self.folder / name / "checkpoints").glob("step-*")) / "weights.safetensors" for name in names}
+        self.assertEqual(len({file.read_bytes() for file in weights}), 1)
+
     def assert_agreement(self, **processes):
         """The same of processes by the names of their folders."""
         digests = set()

@@ -28,6 +28,7 @@ class Hosts(HostsCase):
         server, members = self.run_of(2, *fields)
         digest = self.assert_complete(server, **members)
         self.assertEqual(digest, self.trained_digest(*fields))
+        self.assert_same_weights("serve", *members)
 
     def test_a_member_joins_in_the_middle_of_the_run(self):
         server, members = self.run_of(2, "sync.method=distro", "train.steps=4000")
@@ -99,12 +100,22 @@ class Hosts(HostsCase):
                        f"train.init={self.folder}/hf"]
         server, members = self.run_of(2, "train.steps=3")
         self.assert_complete(server, **members)
-        for name in members:
+        self.assertIn(f"the final weights are in {self.folder}/serve\n", server.messages)
+        weights = set()
+        for name in (*members, "serve"):  # a member has given its own to the coordinator
             out = self.folder / f"{name}.out"
             subprocess.run([BINARY, "export", self.folder / name, out], check=True, capture_output=True)
+            weights.add((out / "model.safetensors").read_bytes())
             exported = json.loads((out / "config.json").read_text())
             self.assertEqual((exported["max_position_embeddings"], exported["pad_token_id"]), (64, 5))
             self.assertEqual((out / "chat_template.jinja").read_text(), "{{ messages }}")
+        self.assertEqual(len(weights), 1)
+
+    def test_the_final_weights_stay_with_the_members_if_that_is_asked_for(self):
+        server = self.serve("train.workers=1", "train.steps=3", options=("--no-weights",))
+        self.assert_complete(server, member=self.join("member"))
+        self.assertNotIn("final weights", server.messages)
+        self.assertFalse((self.folder / "serve" / "checkpoints").exists())
 
     def test_status_lists_the_members(self):
         server = self.serve("train.workers=2", "train.steps=3")

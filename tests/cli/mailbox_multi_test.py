@@ -109,6 +109,7 @@ class Mailbox(HostsCase):
         fields = ("train.workers=2", "sync.method=distro", "train.steps=12")
         server, members = self.run_of(2, *fields)
         self.assertEqual(self.assert_complete(server, **members), self.trained_digest(*fields))
+        self.assert_same_weights("serve", *members)
         self.assertEqual(len(self.participants()), 3)
         self.assertIn('sums = "members"', (self.folder / "serve/recipe.toml").read_text())
 

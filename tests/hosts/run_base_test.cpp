@@ -97,7 +97,7 @@ TEST_F(RunBase, SaysWhichFileHasBecomeShorterOrHasChanged) {
 TEST_F(RunBase, ThatTheDiskHasNoRoomForIsNotFetched) {
   base_.files.push_back({"huge", {{transport::blob_id({}).name, uint64_t{1} << 55}}});
   EXPECT_THAT(tests::error_of([&] { receive(); }),
-              AllOf(HasSubstr("the base takes 36"), HasSubstr(received().string()),
+              AllOf(HasSubstr("there is no room for the base: 36"), HasSubstr(received().string()),
                     HasSubstr(" free; make room, or name a copy of the base")));
   EXPECT_EQ(fetched_, 0u);
 }

@@ -76,7 +76,7 @@ TEST(RunDescription, NamesTheBaseOfAnAdapterWhereThereIsOne) {
   };
   EXPECT_THAT(refused("../config.json"), HasSubstr("a file whose name is a path"));
   EXPECT_THAT(refused(".."), HasSubstr("a file whose name is a path"));
-  EXPECT_THAT(refused("weights"), HasSubstr("a file of its base twice"));
+  EXPECT_THAT(refused("weights"), HasSubstr("a file twice"));
 }
 
 TEST(RunDescription, AnExternalModelHasNoTexts) {

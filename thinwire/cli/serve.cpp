@@ -129,6 +129,9 @@ void add_serve(CLI::App& app) {
       ->check(replaceable_file());
   add_number(*command, "--token-days", options.token_days, {0, 36500},
              "Days for which the token is valid; 0: without limit");
+  command->add_flag("!--no-weights", options.weights,
+                    "Leaves the final weights with the members, instead of receiving them into the "
+                    "run's folder at the end");
   add_page_option(*command, arguments->page);
   add_quiet_flag(command);
   command->callback([arguments] { run_serve(*arguments); });

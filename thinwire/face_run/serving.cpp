@@ -23,6 +23,7 @@ ServingResult serve_run(const Recipe& recipe, const ServingOptions& options) {
   serve.listen = options.listen;
   serve.address = options.address;
   serve.mailbox = options.mailbox;
+  serve.weights = options.weights;
   serve.token_days = options.token_days;
   serve.stop = options.stop;
   serve.display = {.message = tell, .needed = tell, .progress = false};

@@ -15,6 +15,7 @@
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/member_connection.h"
 #include "thinwire/hosts/run_base.h"
 #include "thinwire/hosts/run_data.h"
@@ -195,16 +196,19 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
   return check;
 }
 
-// It does not matter if the summary does not arrive: the run's digest is in the ledger.
-void report_result(MemberConnection& connection, const events::Summary& summary, double wait_s,
+// Whether the coordinator took the summary. It does not matter if it did not: the run's digest is
+// in the ledger.
+bool report_result(MemberConnection& connection, const events::Summary& summary, double wait_s,
                    const events::MessageSink& message) {
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
   connection.requests().be_patient({});
   const auto taken =
       connection.requests().ask(RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), wait_s);
-  if (taken) return;
-  message("the coordinator did not accept this member's result: " + taken.error().message);
+  if (!taken) {
+    message("the coordinator did not accept this member's result: " + taken.error().message);
+  }
+  return taken.has_value();
 }
 
 // Takes part until the run is complete, or the member is told to stop or may not take part.
@@ -288,10 +292,15 @@ std::optional<JoinResult> Attendance::take_part() {
     return JoinResult{JoinOutcome::kLeft, folder, result.steps, {}};
   }
   if (result.outcome == member::MemberOutcome::kFinished) {
-    if (!options.audits) {
-      report_result(*connection, result.summary,
-                    finished ? kTimeoutSeconds : options.access.patience().answer_s,
-                    options.display.message);
+    const double answer_s = finished ? kTimeoutSeconds : options.access.patience().answer_s;
+    if (!options.audits &&
+        report_result(*connection, result.summary, answer_s, options.display.message)) {
+      offer_weights(connection->courier(), connection->requests(),
+                    {.run_folder = folder,
+                     .digest = result.digest,
+                     .answer_s = answer_s,
+                     .stop = options.stop,
+                     .message = options.display.message});
     }
     return JoinResult{JoinOutcome::kFinished, folder, result.steps, result.summary};
   }

@@ -193,6 +193,8 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
       return requests_.grant(incoming, bytes_of(callbacks_.recipe()));
     case RequestKind::kPlace:
       return place(incoming);
+    case RequestKind::kWeights:
+      return answer_weights(incoming);
   }
 }
 
@@ -313,6 +315,13 @@ void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming)
     return requests_.refuse(incoming, problem.what());
   }
   requests_.grant(incoming, {});
+}
+
+void RequestHandler::answer_weights(const RequestServer::IncomingRequest& incoming) {
+  Result<WeightsAnswer> answer = WeightsAnswer::kNotWanted;
+  if (callbacks_.weights) answer = callbacks_.weights(incoming.request);
+  if (!answer) return requests_.refuse(incoming, answer.error().message);
+  requests_.grant(incoming, {static_cast<uint8_t>(*answer)});
 }
 
 }  // namespace thinwire::hosts

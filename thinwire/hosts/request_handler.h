@@ -19,6 +19,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_data.h"
@@ -110,6 +111,8 @@ class RequestHandler {
     std::function<void(const Sha256& file)> provides = {};
     // Sites of servers, to be named to whoever asks for another; empty: servers are not sites.
     std::vector<std::string> sites = {};
+    // The answer to a member that has the final weights; empty: they are not wanted.
+    std::function<Result<WeightsAnswer>(const Request& request)> weights = {};
     events::MessageSink message = events::print_message;
   };
 
@@ -137,6 +140,7 @@ class RequestHandler {
   void answer_probe(const RequestServer::IncomingRequest& incoming);
   void provide(const RequestServer::IncomingRequest& incoming);
   void take_result(const RequestServer::IncomingRequest& incoming);
+  void answer_weights(const RequestServer::IncomingRequest& incoming);
   void finish_uploads();
   void place(const RequestServer::IncomingRequest& incoming);
   void finish_placements();

@@ -30,7 +30,7 @@ namespace thinwire::hosts {
 
 // The version of the protocol between the participants of a run. Raised with every incompatible
 // change.
-inline constexpr uint16_t kProtocolVersion = 4;
+inline constexpr uint16_t kProtocolVersion = 5;
 
 // The topic of requests. An answer's topic is the name of the participant that asked.
 inline constexpr const char* kRequestTopic = "requests";
@@ -46,6 +46,9 @@ enum class RequestKind : uint8_t {
   kRecipe = 6,  // body empty. Answer: the recipe as in the run's description
   // Keep what the requester stores on the server of its site; body: the site. Answer: empty
   kPlace = 7,
+  // The run's final weights (final_weights.h); body: empty, or the name and the length of the list
+  // of parts that the requester has stored. Answer: a WeightsAnswer
+  kWeights = 8,
 };
 
 // Made at random; pairs an answer with its request.

@@ -81,7 +81,8 @@ std::vector<bool> parts_there(const fs::path& path, const DescribedFile& file) {
 }
 
 // For what the files in `partial` do not hold yet.
-void check_room(const fs::path& partial, const DescribedBase& base) {
+void check_room(const fs::path& partial, const DescribedBase& base, std::string_view what,
+                std::string_view instead) {
   uint64_t missing = 0;
   for (const DescribedFile& file : base.files) {
     const fs::path path = partial / file.name;
@@ -91,10 +92,10 @@ void check_room(const fs::path& partial, const DescribedBase& base) {
   const std::optional<uint64_t> available = free_disk_bytes(partial);
   if (!available || missing <= *available) return;
   throw Error(fmt::format(
-      "the base takes {} more, but the disk of {} has only {} free; make room, or name a copy of "
-      "the base with train.init=FOLDER",
-      format_bytes(static_cast<double>(missing)), partial.string(),
-      format_bytes(static_cast<double>(*available))));
+      "there is no room for {}: {} more are needed, and the disk of {} has only {} free; make "
+      "room{}",
+      what, format_bytes(static_cast<double>(missing)), partial.string(),
+      format_bytes(static_cast<double>(*available)), instead));
 }
 
 void make_folder(const fs::path& folder) {
@@ -140,11 +141,12 @@ bool has_files(const fs::path& folder, const DescribedBase& base) {
   });
 }
 
-void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception) {
+void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception,
+                  std::string_view what, std::string_view instead) {
   if (fs::exists(folder)) return;
   const fs::path partial = folder.string() + kPartial;
   make_folder(partial);
-  check_room(partial, base);
+  check_room(partial, base, what, instead);
   uint64_t done = 0;
   const auto show_progress = [&] {
     if (reception.progress) reception.progress(done, base.bytes());

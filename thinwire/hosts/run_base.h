@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <string_view>
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/sha256.h"
@@ -26,8 +27,11 @@ std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path&
 // Whether `folder` has these files. Reads each once.
 bool has_files(const fs::path& folder, const DescribedBase& base);
 
-// Makes `folder` appear with the base's files. Parts that an earlier call has received are not
-// fetched again. Does nothing if the folder is there. Throws Error if there is no room for them.
-void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception);
+// Makes `folder` appear with these files, which are `what` ("the base"). Parts that an earlier call
+// has received are not fetched again. Does nothing if the folder is there. Throws Error if there is
+// no room for them; `instead` ends its sentence, with what else would help.
+void receive_base(const fs::path& folder, const DescribedBase& base, const Reception& reception,
+                  std::string_view what = "the base",
+                  std::string_view instead = ", or name a copy of the base with train.init=FOLDER");
 
 }  // namespace thinwire::hosts

@@ -111,12 +111,11 @@ DescribedFile read_file(const Json& json) {
                      });
   if (!plain) throw Malformed{"a file whose name is a path"};
   for (const Json& part : json.at("parts")) file.parts.push_back(read_blob(part));
-  if (file.parts.empty()) throw Malformed{"a file of its base without parts"};
+  if (file.parts.empty()) throw Malformed{"a file without parts"};
   // Sums of them cannot overflow: there would have to be 2^40 parts.
   for (const transport::BlobId& part : file.parts) {
-    if (part.bytes > kMaxPartBytes) throw Malformed{"a part of its base that is too large"};
-    if (part.bytes == 0 && file.parts.size() > 1)
-      throw Malformed{"a part of its base without bytes"};
+    if (part.bytes > kMaxPartBytes) throw Malformed{"a part of a file that is too large"};
+    if (part.bytes == 0 && file.parts.size() > 1) throw Malformed{"a part of a file without bytes"};
   }
   return file;
 }
@@ -126,9 +125,9 @@ DescribedBase read_base(const Json& json) {
   std::set<std::string> names;
   for (const Json& one : json.at("files")) {
     const DescribedFile& file = base.files.emplace_back(read_file(one));
-    if (!names.insert(file.name).second) throw Malformed{"a file of its base twice"};
+    if (!names.insert(file.name).second) throw Malformed{"a file twice"};
   }
-  if (base.files.empty()) throw Malformed{"a base without files"};
+  if (base.files.empty()) throw Malformed{"a list without files"};
   return base;
 }
 
@@ -211,6 +210,32 @@ uint64_t RunDescription::data_bytes() const {
   return bytes;
 }
 
+namespace {
+
+Bytes encode(const Json& json) {
+  const std::string text = print_json(json, {.indent = 1}) + "\n";
+  const auto bytes = as_bytes(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+// What `read` makes of the bytes, which are those of `what`.
+template <typename Read>
+auto decode(std::span<const uint8_t> bytes, std::string_view what, const Read& read)
+    -> decltype(read(Json())) {
+  const auto malformed = [&](std::string_view problem) {
+    return fail(FailureKind::kCorruptPayload, fmt::format("{} is malformed: {}", what, problem));
+  };
+  try {
+    return read(parse_json<Json>({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  } catch (const Malformed& problem) {
+    return malformed(problem.what);
+  } catch (const Json::exception& problem) {
+    return malformed(problem.what());
+  }
+}
+
+}  // namespace
+
 Bytes encode_description(const RunDescription& description) {
   Json json = {{"format", kFormat},
                {"protocol", kProtocolVersion},
@@ -224,24 +249,18 @@ Bytes encode_description(const RunDescription& description) {
   }
   if (description.model_files) json["model_files"] = print(*description.model_files);
   if (description.base) json["base"] = print(*description.base);
-  const std::string text = print_json(json, {.indent = 1}) + "\n";
-  const auto bytes = as_bytes(text);
-  return {bytes.begin(), bytes.end()};
+  return encode(json);
 }
 
 Result<RunDescription> decode_description(std::span<const uint8_t> bytes) {
-  const auto malformed = [](std::string_view what) {
-    return fail(FailureKind::kCorruptPayload,
-                fmt::format("the run's description is malformed: {}", what));
-  };
-  try {
-    return read_description(
-        parse_json<Json>({reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  } catch (const Malformed& problem) {
-    return malformed(problem.what);
-  } catch (const Json::exception& problem) {
-    return malformed(problem.what());
-  }
+  return decode(bytes, "the run's description", read_description);
+}
+
+Bytes encode_base(const DescribedBase& base) { return encode(print(base)); }
+
+Result<DescribedBase> decode_base(std::span<const uint8_t> bytes) {
+  return decode(bytes, "the list of files",
+                [](const Json& json) { return Result<DescribedBase>(read_base(json)); });
 }
 
 Bytes encode_entry(const transport::BlobId& description, const Signer& coordinator) {

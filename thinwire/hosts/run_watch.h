@@ -89,9 +89,10 @@ class RunWatch {
   // Called by the thread that ticks the coordinator: CoordinatorHost's hook of the same name.
   // `now`: seconds of any clock.
   void record(const membership::Record& record, bool earlier, double now);
-  // Likewise, on the same thread. A round's training loss and the evaluations before its last step
-  // are shown once the round is closed, when everyone who contributed has reported them; the final
-  // evaluation once all who contributed to the last round have reported it.
+  // The hook of this name, too, on the same thread. A round's training loss and the evaluations
+  // before its last step are shown once the round is closed, when everyone who contributed has
+  // reported them; the final evaluation once all who contributed to the last round have reported
+  // it.
   void add_loss(const membership::Loss& loss);
   // From any one thread, several times a second. `obstacle`: as of status_of().
   void update(const serve::CoordinatorHost& host, const std::string& obstacle);

@@ -25,6 +25,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/connection_limit.h"
 #include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/ledger_note.h"
 #include "thinwire/hosts/request_handler.h"
 #include "thinwire/hosts/run_display.h"
@@ -111,6 +112,7 @@ class Service {
   bool leads() const { return shared_keys_ == nullptr || host_->leads(); }
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
+  Result<WeightsAnswer> answer_weights(const Request& request);
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
                             std::optional<Role> wanted, const std::string& machine);
   // Whether an earlier start has written the summary; it now serves members that lack the weights.
@@ -133,6 +135,7 @@ class Service {
   RunDisplay display_;
   std::optional<RunWatch> watch_;
   std::unique_ptr<serve::CoordinatorHost> host_;
+  std::optional<WeightsReception> weights_;  // none: they are not wanted
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
   LedgerNote ledger_;
@@ -232,6 +235,13 @@ void Service::start_host() {
 }
 
 void Service::start_requests() {
+  if (options_.weights) {
+    const bool mailbox = servers_->carrier() == Carrier::kMailbox;
+    const Patience patience =
+        mailbox ? Patience{.answer_s = kMailboxAnswerSeconds, .arrival_s = kMailboxArrivalSeconds}
+                : Patience();
+    weights_.emplace(*courier_, run_, patience, options_.display.message);
+  }
   requests_ = std::make_unique<RequestHandler>(
       *courier_, *signer_, run_.files,
       RequestHandler::Callbacks{
@@ -245,10 +255,13 @@ void Service::start_requests() {
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
             host_->note_result(member);
+            if (weights_) weights_->expect(monotonic_seconds());
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
           servers_->checks_names(), [this](const Sha256& file) { host_->protect(file); },
-          servers_->entrance().sites(), options_.display.message});
+          servers_->entrance().sites(),
+          [this](const Request& request) { return answer_weights(request); },
+          options_.display.message});
 }
 
 // About those that send a join request; also called by the host's thread.
@@ -265,8 +278,15 @@ std::string Service::refusal(const Request& request) const {
   if (!servers_->checks_names() && !newcomer && !admission_.is_known(request.requester)) {
     return "the key or token is not valid for the run";
   }
-  if (request.what == RequestKind::kPlace) return why_no_member(request.requester);
+  const bool members_only =
+      request.what == RequestKind::kPlace || request.what == RequestKind::kWeights;
+  if (members_only) return why_no_member(request.requester);
   return "";
+}
+
+Result<WeightsAnswer> Service::answer_weights(const Request& request) {
+  if (!weights_) return WeightsAnswer::kNotWanted;
+  return weights_->answer(request, end_.digest(*host_), monotonic_seconds());
 }
 
 // After the end it continues to listen, to know which members are still present.
@@ -427,9 +447,9 @@ ServeResult Service::serve() {
       options_.display.message(text);
     }
     // A member that was lost may come back once the run is over.
-    if (over_ && host_->unfinished().empty() && !end_.awaits_results(*host_, monotonic_seconds())) {
-      return finish();
-    }
+    const double now = monotonic_seconds();
+    const bool awaited = end_.awaits_results(*host_, now) || (weights_ && weights_->busy(now));
+    if (over_ && host_->unfinished().empty() && !awaited) return finish();
   }
   ledger_.keep_last();
   const membership::State state = host_->state();
@@ -450,6 +470,11 @@ ServeResult Service::finish() {
     throw Error(
         "the run is complete, but no member that has its weights is present; start one, and "
         "repeat the command");
+  }
+  if (weights_ && !weights_->kept()) {
+    options_.display.message(
+        fmt::format("no member gave the final weights to {}: they are in the members' folders",
+                    folder_.string()));
   }
   const events::Summary summary = end_.summarise(*digest);
   events::write_summary(summary_file(folder_), summary);

@@ -34,6 +34,7 @@ struct ServeOptions {
   fs::path ready_file;
   // Called once members may join. May be empty.
   std::function<void(const std::string& address, const std::string& token)> on_ready = {};
+  bool weights = true;     // whether the final weights come into the run's folder
   double token_days = 30;  // how long the token of the ready file is valid; 0: without limit
   const std::atomic<bool>* stop = nullptr;  // set from outside: stop cleanly, to resume later
   events::Display display = {};

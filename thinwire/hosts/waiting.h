@@ -23,10 +23,13 @@ class Waiting {
       if (!state->set.exchange(true)) state->promise.set_value(std::move(result));
     };
   }
-  // Whether wait would return at once.
+  // Whether wait would return at once; false once it has returned the answer.
   bool ready() const {
-    return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    return future_.valid() &&
+           future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
+  // Whether wait has returned the answer.
+  bool answered() const { return !future_.valid(); }
   // kAborted within kPollInterval after `stop`, which may be null, is set.
   Result<T> wait(const std::atomic<bool>* stop) {
     return wait_for(std::numeric_limits<double>::infinity(), stop);

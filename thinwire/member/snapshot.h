@@ -33,7 +33,8 @@ inline constexpr const char* kSnapshotFolder = "snapshot";
 Bytes make_snapshot(uint64_t run, int64_t completed, const tensor::Arena& weights,
                     std::span<const NamedValues> consensus, const fs::path& folder);
 
-// Likewise; nothing, after a message that says why, if they cannot be written, as on a full disk.
+// As make_snapshot; nothing, after a message that says why, if they cannot be written, as on a full
+// disk.
 std::optional<Bytes> try_make_snapshot(uint64_t run, int64_t completed,
                                        const tensor::Arena& weights,
                                        std::span<const NamedValues> consensus,

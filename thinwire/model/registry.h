@@ -31,7 +31,7 @@ std::span<const ModelEntry* const> all_models();
 // that the model cannot have, Error for the layout of another model.
 std::unique_ptr<Model> make_model(const ModelParts& parts);
 
-// Likewise; throws Error if the architecture cannot generate text.
+// As make_model; throws Error if the architecture cannot generate text.
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts);
 std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
                                        int threads);

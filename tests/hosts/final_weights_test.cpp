@@ -1,0 +1,183 @@
+// The final weights of a run, from members to the coordinator's folder.
+#include "thinwire/hosts/final_weights.h"
+
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../tiny_run.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/hosts/request_handler.h"
+#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/train/params_digest.h"
+#include "thinwire/transport/courier/courier_memory.h"
+#include "thinwire/transport/nats/nkey.h"
+
+namespace thinwire::hosts {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr int64_t kSteps = 12;
+constexpr double kPatience = 30;  // only what hangs takes that long
+
+config::Recipe external_recipe(const fs::path& folder) {
+  const std::vector<std::string> fields = {
+      "model.architecture=external", "external.tensors=[\"slope 100x200\", \"offset 100\"]",
+      "train.sequence=1", "train.steps=" + std::to_string(kSteps), "run.dir=" + folder.string()};
+  return method::load_recipe("", fields);
+}
+
+// Writes a member's last checkpoint, and returns the digest of its weights.
+uint64_t train_to_the_end(const fs::path& folder, float value) {
+  const config::Recipe recipe = external_recipe(folder);
+  const tensor::Layout layout(method::tensors_of(recipe));
+  tensor::Arena weights(layout);
+  for (size_t i = 0; i < layout.size(); ++i) std::ranges::fill(weights.tensor(i), value);
+  checkpoint::CheckpointWriter writer(folder / "checkpoints", kSteps);
+  writer.write_weights(weights);
+  writer.commit({.step = kSteps, .run = 7, .method = {}}, 1);
+  ThreadPool threads(1);
+  return train::bytes_digest(std::as_const(weights).bytes(), threads);
+}
+
+class FinalWeights : public testing::Test {
+ protected:
+  FinalWeights() {
+    run_.recipe = external_recipe(folder_ / "serve");
+    run_.description.founding.run = 7;
+    fs::create_directories(folder_ / "serve" / kServerFolder);
+    reception_.emplace(*courier_, run_, Patience{.answer_s = 1},
+                       [this](std::string_view text) { told_.emplace_back(text); });
+    RequestHandler::Callbacks callbacks;
+    callbacks.leads = [] { return true; };
+    callbacks.refusal = [](const Request&) { return std::string(); };
+    callbacks.weights = [this](const Request& request) {
+      return reception_->answer(request, digest_, 0);
+    };
+    handler_.emplace(*courier_, *coordinator_, files_, callbacks);
+    runs_ = std::thread([this] {
+      while (!ended_) {
+        if (!network_.step()) std::this_thread::yield();
+      }
+    });
+    serves_ = std::thread([this] {
+      while (!ended_) handler_->serve_pending(0.01);
+    });
+  }
+  ~FinalWeights() override {
+    stop();
+    runs_.join();
+    fs::remove_all(folder_);
+  }
+  void stop() {
+    if (ended_.exchange(true)) return;
+    serves_.join();
+  }
+
+  // Returns what the member tells of it.
+  std::vector<std::string> offer(const fs::path& folder, uint64_t digest) {
+    const auto signer = make_signer(make_seed());
+    const auto courier = network_.connect(transport::participant_name(signer->key()));
+    RequestClient requests(*courier, coordinator_->key(), *signer);
+    std::vector<std::string> told;
+    offer_weights(*courier, requests,
+                  {.run_folder = folder,
+                   .digest = digest,
+                   .answer_s = kPatience,
+                   .message = [&](std::string_view text) { told.emplace_back(text); }});
+    return told;
+  }
+  Result<WeightsAnswer> ask(const PublicKey& member, double now, Bytes body = {}) {
+    Request request;
+    request.what = RequestKind::kWeights;
+    request.requester = member;
+    request.body = std::move(body);
+    return reception_->answer(request, digest_, now);
+  }
+  bool is_kept() const { return fs::exists(folder_ / "serve" / "checkpoints"); }
+
+  const fs::path folder_ = test_folder();
+  ServedRun run_;
+  std::optional<uint64_t> digest_ = train_to_the_end(folder_ / "member", 0.5F);
+  std::vector<std::string> told_;  // by the coordinator
+  std::optional<WeightsReception> reception_;
+
+ private:
+  std::atomic<bool> ended_ = false;
+  transport::MemoryNetwork network_{{}};
+  const std::unique_ptr<Signer> coordinator_ = make_signer(make_seed());
+  const std::unique_ptr<transport::Courier> courier_ =
+      network_.connect(transport::participant_name(coordinator_->key()));
+  std::map<Sha256, FilePart> files_;
+  std::optional<RequestHandler> handler_;
+  std::thread runs_;
+  std::thread serves_;
+};
+
+TEST_F(FinalWeights, AreKeptAsACheckpointOnce) {
+  EXPECT_THAT(offer(folder_ / "member", *digest_),
+              ElementsAre(HasSubstr("gives the coordinator the final weights: 80")));
+  EXPECT_THAT(offer(folder_ / "member", *digest_), ElementsAre()) << "they are there already";
+  stop();
+  const auto newest = checkpoint::newest_checkpoint(folder_ / "serve" / "checkpoints");
+  ASSERT_TRUE(newest);
+  const checkpoint::CheckpointReader kept(*newest);
+  EXPECT_EQ(kept.meta().step, static_cast<uint64_t>(kSteps));
+  EXPECT_EQ(kept.recipe_text(), config::print_recipe(run_.recipe));
+  const tensor::Layout layout(method::tensors_of(run_.recipe));
+  tensor::Arena weights(layout);
+  kept.read_weights(weights);
+  EXPECT_THAT(weights.tensor(0), testing::Each(0.5F));
+  EXPECT_FALSE(fs::exists(folder_ / "serve" / kServerFolder / "final"));
+  EXPECT_FALSE(reception_->busy(0));
+  EXPECT_TRUE(reception_->kept());
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("the final weights are in")));
+}
+
+TEST_F(FinalWeights, OfAnotherRunAreRefusedAndTheNextOnesTaken) {
+  train_to_the_end(folder_ / "other", 0.25F);
+  EXPECT_THAT(offer(folder_ / "other", *digest_),
+              ElementsAre(testing::_, HasSubstr("and the run's " + to_hex(*digest_))));
+  EXPECT_FALSE(is_kept());
+  EXPECT_EQ(offer(folder_ / "member", *digest_).size(), 1u);
+  EXPECT_TRUE(is_kept());
+}
+
+TEST_F(FinalWeights, AreWantedOfOneMemberAtATime) {
+  stop();
+  const PublicKey first = make_signer(make_seed())->key(), other = make_signer(make_seed())->key();
+  reception_->expect(0);
+  EXPECT_TRUE(reception_->busy(1)) << "the member will ask";
+  EXPECT_FALSE(reception_->busy(2)) << "it has ended";
+  EXPECT_EQ(ask(first, 3), WeightsAnswer::kWanted);
+  EXPECT_EQ(ask(other, 4), WeightsAnswer::kNotWanted);
+  EXPECT_EQ(ask(first, 4), WeightsAnswer::kWanted) << "it is still storing them";
+  EXPECT_TRUE(reception_->busy(5));
+  EXPECT_FALSE(reception_->busy(6));
+  EXPECT_EQ(ask(other, 6), WeightsAnswer::kWanted);
+}
+
+TEST_F(FinalWeights, AreNotAskedForBeforeTheRunsDigestIsKnown) {
+  stop();
+  digest_.reset();
+  EXPECT_EQ(ask(make_signer(make_seed())->key(), 0), WeightsAnswer::kNotWanted);
+}
+
+TEST_F(FinalWeights, AListWithoutANameOrOfAnySizeIsRefused) {
+  stop();
+  const PublicKey member = make_signer(make_seed())->key();
+  EXPECT_EQ(ask(member, 0), WeightsAnswer::kWanted);
+  EXPECT_FALSE(ask(member, 0, Bytes(39)));
+  EXPECT_FALSE(ask(member, 0, Bytes(40, 0xff)));
+}
+
+}  // namespace
+}  // namespace thinwire::hosts
