@@ -33,7 +33,6 @@
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/message_codec.h"
-#include "thinwire/membership/record_parts.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_server.h"

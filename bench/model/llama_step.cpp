@@ -9,7 +9,7 @@
 #include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"

@@ -9,7 +9,7 @@
 
 #include "thinwire/base/rng.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 

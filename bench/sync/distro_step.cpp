@@ -11,8 +11,8 @@
 
 #include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_applier.h"
 #include "thinwire/methods/distro/distro_encoder.h"

@@ -1,9 +1,8 @@
-#include "thinwire/base/sha256.h"
-
 #include <gtest/gtest.h>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/commit.h"
+#include "thinwire/base/digest.h"
 
 namespace thinwire {
 namespace {

@@ -1,6 +1,6 @@
-#include "thinwire/base/signed_message.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/base/signature.h"
 
 namespace thinwire {
 namespace {

@@ -1,4 +1,3 @@
-#include "thinwire/data/tokenizer/train_byte_bpe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

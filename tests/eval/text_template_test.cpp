@@ -7,7 +7,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/eval/text_edits.h"
 
 namespace thinwire::eval {
 namespace {

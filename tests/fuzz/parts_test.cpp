@@ -7,7 +7,7 @@
 #include "target.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/membership/record_parts.h"
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "target.h"
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/base/sha256.h"
 
 namespace thinwire {
 namespace {

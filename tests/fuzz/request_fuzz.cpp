@@ -8,7 +8,7 @@
 
 #include "target.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/signed_message.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/requests.h"

@@ -13,7 +13,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/hosts/request_handler.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/transport/courier/courier_memory.h"

@@ -4,7 +4,7 @@
 
 #include "../tiny_run.h"
 #include "tests/errors.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -1,5 +1,3 @@
-#include "thinwire/hosts/run_base.h"
-
 #include <gmock/gmock.h>
 
 #include <map>
@@ -8,6 +6,7 @@
 #include "../tiny_run.h"
 #include "tests/errors.h"
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/run_data.h"
 
 namespace thinwire::hosts {
 namespace {

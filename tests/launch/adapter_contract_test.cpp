@@ -11,7 +11,7 @@
 #include "tests/launch/method_variants.h"
 #include "tests/paths.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::launch {

@@ -18,7 +18,7 @@
 #include "thinwire/convert/peft.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::launch {
 namespace {

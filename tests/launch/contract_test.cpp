@@ -11,7 +11,7 @@
 #include "tests/tiny_run.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/launch/train.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/algorithm.h"

@@ -12,7 +12,7 @@
 #include "thinwire/codec/payload.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/tiles.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"

@@ -12,12 +12,12 @@
 #include "tests/launch/passing_courier.h"
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/serve/payload_filter.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/site.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::launch {

@@ -12,10 +12,10 @@
 #include "tests/launch/ledger.h"
 #include "tests/launch/method_variants.h"
 #include "tests/launch/strategy_member.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/round_source.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::launch {
 namespace {

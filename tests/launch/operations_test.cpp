@@ -14,10 +14,10 @@
 #include "tests/launch/strategy_member.h"
 #include "tests/tiny_run.h"
 #include "tests/transport/passing_communicator.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/within.h"
 #include "thinwire/train/round_source.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::launch {
 namespace {

@@ -10,8 +10,8 @@
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/launch/train.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::launch {

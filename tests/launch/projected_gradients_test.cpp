@@ -7,7 +7,7 @@
 
 #include "tests/launch/copied_run.h"
 #include "tests/launch/projected_run.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::launch {

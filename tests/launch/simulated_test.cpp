@@ -6,7 +6,7 @@
 #include "tests/tiny_run.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/launch/train.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/gradient_sums.h"
 

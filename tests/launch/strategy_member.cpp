@@ -9,7 +9,7 @@
 #include "thinwire/base/gradient_groups.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/sync_spec.h"
 
 namespace thinwire::launch {

@@ -17,7 +17,7 @@
 #include "tests/member/written_ledger.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/membership/message_codec.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/courier/courier_memory.h"

@@ -16,7 +16,6 @@
 #include "tests/member/follower_case.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/membership/record_parts.h"
 
 namespace thinwire::member {
 namespace {

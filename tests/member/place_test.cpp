@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/member/written_ledger.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::member {

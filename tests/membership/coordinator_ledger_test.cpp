@@ -3,7 +3,7 @@
 
 #include "coordinator_case.h"
 #include "thinwire/membership/coordinator.h"
-#include "thinwire/membership/record_parts.h"
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/signature.h"
 
 namespace thinwire::membership {

@@ -1,5 +1,3 @@
-#include "thinwire/membership/record_parts.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/operations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/schedule/schedule.h"

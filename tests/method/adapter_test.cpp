@@ -10,7 +10,7 @@
 #include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/adapters/relora.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 

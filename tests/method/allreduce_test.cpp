@@ -3,7 +3,7 @@
 #include <set>
 
 #include "tests/paths.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
 

@@ -11,8 +11,8 @@
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

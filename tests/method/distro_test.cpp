@@ -3,7 +3,7 @@
 
 #include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
 

@@ -10,7 +10,7 @@
 #include "tests/errors.h"
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 

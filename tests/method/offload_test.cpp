@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/errors.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 

@@ -1,6 +1,4 @@
 // What holds for the facts of every optimizer.
-#include "thinwire/method/optimizers/optimizers.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +7,8 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/optimizers/muon/muon_spec.h"

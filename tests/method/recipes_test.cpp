@@ -7,7 +7,7 @@
 
 #include "tests/paths.h"
 #include "thinwire/base/file.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

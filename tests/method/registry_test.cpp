@@ -11,7 +11,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::method {
 namespace {

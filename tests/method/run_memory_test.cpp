@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 

@@ -8,10 +8,10 @@
 
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::method {

@@ -14,7 +14,7 @@
 #include "tests/errors.h"
 #include "tests/model/adapted_model.h"
 #include "tests/model/streamed.h"
-#include "thinwire/tensor/products/factors.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
 namespace {

@@ -1,7 +1,5 @@
 // What every architecture in the table must satisfy, with our own backend: a new one gets these
 // tests for free.
-#include "thinwire/method/architectures/architectures.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +16,7 @@
 #include "tests/model/streamed.h"
 #include "tests/model/tiny_model.h"
 #include "thinwire/architectures/llama/llama_spec.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 

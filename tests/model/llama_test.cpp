@@ -7,7 +7,7 @@
 #include "tests/model/tiny_model.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 
 namespace thinwire::model {
 namespace {

@@ -11,7 +11,7 @@
 #include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::model {

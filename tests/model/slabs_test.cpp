@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 

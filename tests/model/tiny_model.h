@@ -13,7 +13,7 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"
 #include "thinwire/tensor/storage/arena.h"

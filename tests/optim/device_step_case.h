@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 

@@ -11,7 +11,7 @@
 
 #include "tests/errors.h"
 #include "tests/paths.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/tensor/files/safetensors.h"

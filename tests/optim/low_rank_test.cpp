@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/optim/random_values.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/subspace.h"

@@ -14,7 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::optim {

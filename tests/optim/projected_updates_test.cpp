@@ -9,7 +9,7 @@
 #include "tests/optim/projection.h"
 #include "tests/optim/random_values.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 

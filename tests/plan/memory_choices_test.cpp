@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 

@@ -7,7 +7,6 @@
 #include "tests/serve/host_case.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/membership/record_parts.h"
 
 namespace thinwire::serve {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/wire.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/payload_filter.h"
 

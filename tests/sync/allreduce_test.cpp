@@ -5,7 +5,7 @@
 #include "replicas.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/sync/methods.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
 namespace {

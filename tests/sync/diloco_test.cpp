@@ -5,7 +5,7 @@
 
 #include "tests/sync/hashed_run.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/sync/methods.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/rng.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_applier.h"
 #include "thinwire/methods/distro/distro_encoder.h"

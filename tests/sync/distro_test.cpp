@@ -12,7 +12,7 @@
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
-#include "thinwire/sync/methods.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "thinwire/codec/wire.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 namespace {

@@ -12,10 +12,10 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/sync/strategy.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
 

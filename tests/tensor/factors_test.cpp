@@ -1,11 +1,10 @@
-#include "thinwire/tensor/products/factors.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <vector>
 
 #include "thinwire/base/rng.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "tests/tiny_run.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/model/registry.h"
 

@@ -12,7 +12,7 @@
 #include "tests/paths.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/adapter_base.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optim/optimizer.h"
 

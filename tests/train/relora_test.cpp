@@ -12,7 +12,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::train {

@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
 namespace {

@@ -15,11 +15,11 @@
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/model/registry.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
 namespace {

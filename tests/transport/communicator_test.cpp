@@ -1,3 +1,5 @@
+#include "thinwire/transport/communicator.h"
+
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -6,7 +8,6 @@
 #include "codecs.h"
 #include "frames.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/local.h"
 
 namespace thinwire::transport {
 namespace {

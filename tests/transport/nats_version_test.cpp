@@ -1,4 +1,3 @@
-#include "thinwire/transport/nats/nats_version.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

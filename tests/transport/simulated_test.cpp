@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "codecs.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::transport {

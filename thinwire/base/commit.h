@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 
 namespace thinwire {
 

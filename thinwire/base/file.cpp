@@ -17,7 +17,6 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/passing_files.h"
 
 namespace thinwire {
 namespace {

@@ -112,4 +112,14 @@ class FolderLock {
   int file_ = -1;
 };
 
+// While one exists, what its thread writes is not synced: files that nobody reads after this
+// process has ended. A thread has one at a time.
+class PassingFiles {
+ public:
+  PassingFiles();
+  ~PassingFiles();
+  PassingFiles(const PassingFiles&) = delete;
+  PassingFiles& operator=(const PassingFiles&) = delete;
+};
+
 }  // namespace thinwire

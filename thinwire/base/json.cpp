@@ -1,6 +1,7 @@
 #include "thinwire/base/json.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <nlohmann/json.hpp>
 
@@ -64,5 +65,31 @@ template json try_parse_json<json>(std::string_view text);
 template ordered_json try_parse_json<ordered_json>(std::string_view text);
 template std::string print_json<json>(const json& value, JsonStyle style);
 template std::string print_json<ordered_json>(const ordered_json& value, JsonStyle style);
+
+namespace {
+
+const unsigned char* bytes_of(std::string_view text) {
+  return reinterpret_cast<const unsigned char*>(text.data());
+}
+
+unsigned char* bytes_of(std::string& text) { return reinterpret_cast<unsigned char*>(text.data()); }
+
+}  // namespace
+
+std::string encode_base64(std::string_view bytes) {
+  std::string text((bytes.size() + 2) / 3 * 4, '\0');  // and a NUL behind it
+  EVP_EncodeBlock(bytes_of(text), bytes_of(bytes), static_cast<int>(bytes.size()));
+  return text;
+}
+
+std::optional<std::string> decode_base64(std::string_view text) {
+  std::string bytes(text.size() / 4 * 3, '\0');
+  const int size = EVP_DecodeBlock(bytes_of(bytes), bytes_of(text), static_cast<int>(text.size()));
+  if (size < 0 || static_cast<size_t>(size) != bytes.size() || text.size() % 4 != 0) {
+    return std::nullopt;
+  }
+  for (; text.ends_with('='); text.remove_suffix(1)) bytes.pop_back();
+  return bytes;
+}
 
 }  // namespace thinwire

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -40,5 +41,11 @@ struct JsonStyle {
 // Throws nlohmann::json::type_error at bytes that are not UTF-8, unless they are replaced.
 template <typename Value>
 std::string print_json(const Value& value, JsonStyle style = {});
+
+// Base64 (RFC 4648, section 4) with padding.
+
+std::string encode_base64(std::string_view bytes);
+// Nothing if the text is not base64.
+std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace thinwire

@@ -16,7 +16,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
 #include "thinwire/model/registry.h"
@@ -24,7 +24,7 @@
 #include "thinwire/train/gradients.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/round_source.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 
 namespace thinwire::bench {
 namespace {

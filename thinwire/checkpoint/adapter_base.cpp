@@ -12,7 +12,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/tensor/products/factors.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::checkpoint {
 namespace {

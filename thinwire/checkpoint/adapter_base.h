@@ -45,7 +45,7 @@ inline constexpr const char* kMergedBase = "relora.base";
 void copy_common(const tensor::Arena& from, tensor::Arena& to);
 
 // Adds s B A to every matrix of `weights` that has factors among the trained tensors; the rest is
-// left as it is. The same bits everywhere (tensor/products/factors.h).
+// left as it is. The same bits everywhere (tensor/products/gemm.h).
 void add_adapter(const tensor::Arena& trained, const method::AdapterSpec& adapter,
                  tensor::Arena& weights, ThreadPool& threads);
 

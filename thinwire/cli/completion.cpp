@@ -12,8 +12,8 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {

@@ -29,9 +29,9 @@
 #include "thinwire/data/text.h"
 #include "thinwire/eval/evaluate.h"
 #include "thinwire/eval/task.h"
-#include "thinwire/eval/text_edits.h"
+#include "thinwire/eval/text_template.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/report/table.h"
 

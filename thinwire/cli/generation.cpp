@@ -14,7 +14,6 @@
 #include "thinwire/convert/end_tokens.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/registry.h"
 
 namespace thinwire::cli {

@@ -8,7 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/hosted.h"
 #include "thinwire/method/registry.h"
 

@@ -27,7 +27,6 @@
 #include "thinwire/eval/text_row.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/architectures/architectures.h"
 #include "thinwire/model/batch.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/files/safetensors.h"

@@ -17,7 +17,7 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/config/check.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 

@@ -59,7 +59,7 @@ struct TrainSection final : SectionOf<TrainSection> {
 };
 
 struct OptimSection final : SectionOf<OptimSection> {
-  std::string method = "adamw";  // a name of method/optimizers/optimizers.h
+  std::string method = "adamw";  // a name of method/optimizers/optimizer.h
   double lr = 1e-3;              // peak learning rate
   double weight_decay = 0.1;
   double clip = 1.0;  // largest gradient norm; 0: no clipping

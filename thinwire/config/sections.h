@@ -25,7 +25,7 @@ constexpr std::span<const std::string_view> names_of(Recompute) { return kRecomp
 // architecture have. Fields of one architecture alone are in a table of its name
 // (method/architectures/architecture.h).
 struct ModelSection : SectionOf<ModelSection> {
-  std::string architecture = "llama";  // a name of method/architectures/architectures.h
+  std::string architecture = "llama";  // a name of method/architectures/architecture.h
   int64_t vocab = 0;                   // 0: the vocabulary's size
   int64_t hidden = 128;
   int64_t layers = 4;

@@ -9,7 +9,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/convert/peft.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::convert {
 namespace {

@@ -21,7 +21,7 @@
 #include "thinwire/convert/hf_tokenizer.h"
 #include "thinwire/convert/peft.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::convert {

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "thinwire/base/base64.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/checkpoint/checkpoint.h"

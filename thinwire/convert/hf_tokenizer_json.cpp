@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/base/base64.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/convert/hf_tokenizer.h"

@@ -15,7 +15,7 @@
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/convert/hf_folder.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/tensor/files/safetensors.h"
 
 namespace thinwire::convert {

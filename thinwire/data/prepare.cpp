@@ -23,7 +23,6 @@
 #include "thinwire/data/shard.h"
 #include "thinwire/data/split.h"
 #include "thinwire/data/text.h"
-#include "thinwire/data/tokenizer/train_byte_bpe.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {

@@ -13,7 +13,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/eval/function_plan.h"
-#include "thinwire/eval/text_edits.h"
+#include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {
 namespace {

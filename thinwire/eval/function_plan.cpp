@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
-#include "thinwire/eval/text_edits.h"
+#include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {
 namespace {

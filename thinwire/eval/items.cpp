@@ -14,7 +14,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/lines.h"
-#include "thinwire/eval/text_edits.h"
 #include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {

@@ -6,7 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/data/utf8.h"
-#include "thinwire/eval/text_edits.h"
+#include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {
 namespace {

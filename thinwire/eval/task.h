@@ -36,7 +36,7 @@ struct TaskSource final : config::SectionOf<TaskSource> {
   config::StringList stop;           // texts that end a generated one
   int64_t max_tokens = 256;          // of a generated text
   config::StringList metrics = {"acc", "acc_norm"};
-  bool wikihow = false;  // clean_wikihow (text_edits.h)
+  bool wikihow = false;  // clean_wikihow (text_template.h)
   void describe(config::Fields& fields) override;
 
   TaskKind kind() const {

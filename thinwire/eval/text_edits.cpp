@@ -1,7 +1,7 @@
-#include "thinwire/eval/text_edits.h"
-
 #include <algorithm>
 #include <array>
+
+#include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {
 namespace {

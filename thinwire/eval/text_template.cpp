@@ -9,7 +9,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/config/values.h"
-#include "thinwire/eval/text_edits.h"
 
 namespace thinwire::eval {
 namespace {

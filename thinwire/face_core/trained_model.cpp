@@ -11,7 +11,7 @@
 #include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/eval/evaluate.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/decoder.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/model/sampler.h"

@@ -9,8 +9,8 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/courier/courier.h"

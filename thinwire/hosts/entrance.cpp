@@ -10,7 +10,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/base/signed_message.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/served_run.h"

@@ -17,7 +17,6 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/member_connection.h"
-#include "thinwire/hosts/run_base.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/self_check.h"

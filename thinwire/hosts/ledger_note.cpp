@@ -8,8 +8,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/base/signed_message.h"
+#include "thinwire/base/signature.h"
 
 namespace thinwire::hosts {
 namespace {

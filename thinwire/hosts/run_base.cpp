@@ -1,5 +1,3 @@
-#include "thinwire/hosts/run_base.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -13,6 +11,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/hosts/run_data.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -56,7 +56,7 @@ struct DescribedFile {
   bool operator==(const DescribedFile&) const = default;
 };
 
-// The model that an adapter's factors belong to (run_base.h).
+// The model that an adapter's factors belong to (run_data.h).
 struct DescribedBase {
   uint64_t digest = 0;  // of its weights (checkpoint/adapter_base.h)
   std::vector<DescribedFile> files;

@@ -13,7 +13,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/membership/options.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::hosts {
 

@@ -13,7 +13,7 @@
 #include "thinwire/bench/speed.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/links/links.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/hosted.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"

@@ -13,8 +13,8 @@
 #include <optional>
 #include <string>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/file.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/config/recipe.h"

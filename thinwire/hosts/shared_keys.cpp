@@ -7,7 +7,7 @@
 #include <string>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/signed_message.h"
+#include "thinwire/base/signature.h"
 
 namespace thinwire::hosts {
 

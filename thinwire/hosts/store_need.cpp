@@ -17,7 +17,7 @@
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 

@@ -27,7 +27,7 @@
 #include "thinwire/launch/ranks.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
@@ -40,7 +40,7 @@
 #include "thinwire/train/run_tasks.h"
 #include "thinwire/train/text.h"
 #include "thinwire/train/worker.h"
-#include "thinwire/transport/local.h"
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/simulated_network.h"
 
 namespace thinwire::launch {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 
 namespace thinwire::member {
 

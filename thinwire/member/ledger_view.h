@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/record.h"

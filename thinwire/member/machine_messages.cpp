@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "thinwire/member/member_machine.h"
-#include "thinwire/membership/record_parts.h"
+#include "thinwire/membership/ledger.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nkey.h"
 

@@ -28,7 +28,7 @@
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/sync_spec.h"

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <utility>
 
-#include "thinwire/base/passing_files.h"
+#include "thinwire/base/file.h"
 #include "thinwire/member/member.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/initial_model.h"

@@ -8,6 +8,7 @@
 // the ledger; members repeat whatever is not recorded yet.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -17,17 +18,36 @@
 #include <vector>
 
 #include "thinwire/base/signature.h"
-#include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/decision.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/observed.h"
 #include "thinwire/membership/options.h"
-#include "thinwire/membership/record_parts.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::membership {
+
+// A clock that counts only the time during which its machine was awake. A sleeping machine receives
+// nothing, so that time must not count as others' silence. Not thread-safe.
+class AwakeClock {
+ public:
+  // It is read at least every `longest_s` seconds while the machine is awake: between two readings,
+  // time beyond that was slept.
+  explicit AwakeClock(double longest_s) : longest_s_(longest_s) {}
+
+  // `now`: seconds of a clock that never goes back, but may jump ahead. The first reading is `now`.
+  double at(double now) {
+    awake_ = read_at_ ? awake_ + std::min(now - *read_at_, longest_s_) : now;
+    read_at_ = now;
+    return awake_;
+  }
+
+ private:
+  const double longest_s_;
+  std::optional<double> read_at_;
+  double awake_ = 0;
+};
 
 // Not thread-safe.
 class Coordinator {

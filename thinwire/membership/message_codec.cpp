@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "thinwire/base/clock.h"
-#include "thinwire/base/signed_message.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/membership/field_io.h"
 
 namespace thinwire::membership {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
@@ -69,7 +69,7 @@ struct SnapshotReady {
   Sha256 record;        // hash of record snapshot.sequence, as the member has it
 };
 // Records that the member has, ascending without a gap, as the messages that they are in the stream
-// (record_parts.h). The parts of one record may come in several of these.
+// (ledger.h). The parts of one record may come in several of these.
 struct Supply {
   int member = 0;  // or AskRecords::kStrangers
   std::vector<Bytes> messages;

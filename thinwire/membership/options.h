@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "thinwire/config/sections.h"
-#include "thinwire/membership/record_parts.h"
+#include "thinwire/membership/ledger.h"
 
 namespace thinwire::membership {
 

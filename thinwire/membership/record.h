@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "thinwire/base/commit.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/names.h"
 #include "thinwire/base/round.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/method/operations.h"
 

@@ -124,7 +124,7 @@ bool helps_with(const State& state, int member, const Lack& lack);
 std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s);
 
 // How many members a run has room for: its records list every one of them, and are limited
-// (record_parts.h). A pure function.
+// (ledger.h). A pure function.
 
 // Admissions in one record; others follow in the next.
 inline constexpr uint64_t kAdmittedAtOnce = 256;

@@ -4,7 +4,7 @@
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/low_rank.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 

@@ -10,10 +10,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 

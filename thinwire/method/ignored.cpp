@@ -7,8 +7,8 @@
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
 

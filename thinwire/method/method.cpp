@@ -1,7 +1,7 @@
 #include "thinwire/method/method.h"
 
 #include "thinwire/base/block_sizes.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::method {
 

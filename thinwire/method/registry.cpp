@@ -11,9 +11,9 @@
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/adapters/relora.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::method {
 namespace {

@@ -5,7 +5,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
 

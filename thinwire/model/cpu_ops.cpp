@@ -6,7 +6,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::model {
 namespace {

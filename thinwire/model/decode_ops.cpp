@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/few_rows.h"
 #include "thinwire/tensor/products/gemm.h"

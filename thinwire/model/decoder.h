@@ -10,7 +10,7 @@
 
 #include "thinwire/base/threads.h"
 #include "thinwire/method/architectures/model_spec.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {

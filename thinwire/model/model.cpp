@@ -6,7 +6,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/tensor/products/gemm.h"
 

@@ -8,10 +8,9 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/half.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/cpu_ops.h"
 #include "thinwire/model/decode_ops.h"
-#include "thinwire/model/graph.h"
 #include "thinwire/model/graph_model.h"
 #include "thinwire/model/torch_ops.h"
 

@@ -1,4 +1,4 @@
-// The model of each architecture in method/architectures/architectures.h.
+// The model of each architecture in method/architectures/architecture.h.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 #include "thinwire/base/memory.h"
 #include "thinwire/model/decoder.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/model/model.h"
 #include "thinwire/model/scorer.h"
 

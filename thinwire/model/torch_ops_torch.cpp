@@ -14,7 +14,7 @@
 #include <type_traits>
 
 #include "thinwire/base/error.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/torch_ops.h"
 #include "thinwire/model/torch_parts.h"
 #include "thinwire/tensor/kernels/launch.h"

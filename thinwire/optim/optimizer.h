@@ -18,7 +18,7 @@
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optim/state_memory.h"
 #include "thinwire/tensor/storage/arena.h"
-#include "thinwire/tensor/storage/device_buffer.h"
+#include "thinwire/tensor/storage/device.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 
 namespace thinwire::optim {
@@ -133,7 +133,7 @@ class Optimizer {
 };
 
 struct OptimizerEntry {
-  std::string_view name;  // the same name as in method/optimizers/optimizers.h
+  std::string_view name;  // the same name as in method/optimizers/optimizer.h
   std::unique_ptr<Optimizer> (*make)(const method::OptimizerOptions& options,
                                      const tensor::Layout& layout);
 };
@@ -200,5 +200,10 @@ class ArenaNorm {
   };
   std::optional<OnDevice> on_device_;
 };
+
+// The arithmetic of each folder of thinwire/optimizers.
+#define THINWIRE_OPTIMIZER(Name) extern const OptimizerEntry k##Name;
+#include "thinwire/optimizers/optimizers.inc"
+#undef THINWIRE_OPTIMIZER
 
 }  // namespace thinwire::optim

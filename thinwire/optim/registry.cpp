@@ -4,7 +4,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/optim/optimizers.h"
 
 namespace thinwire::optim {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/hosted.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"

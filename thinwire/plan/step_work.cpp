@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/gradient_sums.h"
-#include "thinwire/method/optimizers/low_rank_shape.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/low_rank.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/plan/memory_choices.h"
 
 namespace thinwire::plan {

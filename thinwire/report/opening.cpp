@@ -14,7 +14,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"

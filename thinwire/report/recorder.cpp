@@ -8,7 +8,7 @@
 
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::report {
 namespace {

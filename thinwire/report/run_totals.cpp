@@ -1,5 +1,3 @@
-#include "thinwire/report/run_totals.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/report/recorder.h"
 
 namespace thinwire::report {
 

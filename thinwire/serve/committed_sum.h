@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "thinwire/base/commit.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/membership/record.h"

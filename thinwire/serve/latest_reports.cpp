@@ -1,10 +1,10 @@
-#include "thinwire/serve/latest_reports.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 #include <variant>
+
+#include "thinwire/serve/coordinator_host_impl.h"
 
 namespace thinwire::serve {
 namespace {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/membership/ledger.h"
 #include "thinwire/membership/messages.h"
-#include "thinwire/membership/record_parts.h"
 #include "thinwire/serve/host_inbox.h"
 #include "thinwire/transport/courier/courier.h"
 

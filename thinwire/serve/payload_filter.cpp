@@ -8,10 +8,10 @@
 #include <memory>
 #include <utility>
 
-#include "thinwire/base/sha256.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/base/digest.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/serve/near_copies.h"

@@ -27,8 +27,8 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/run_plan.h"

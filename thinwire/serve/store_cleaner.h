@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/transport/courier/blob.h"

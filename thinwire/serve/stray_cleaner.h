@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/state.h"

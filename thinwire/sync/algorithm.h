@@ -93,4 +93,9 @@ std::unique_ptr<ContributionReader> make_contribution_reader(const method::Algor
                                                              const tensor::Layout& layout,
                                                              ThreadPool& threads);
 
+// The record of each folder of thinwire/methods.
+#define THINWIRE_METHOD(Name) extern const Algorithm k##Name;
+#include "thinwire/methods/methods.inc"
+#undef THINWIRE_METHOD
+
 }  // namespace thinwire::sync

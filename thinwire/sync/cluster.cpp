@@ -1,8 +1,8 @@
-#include "thinwire/sync/cluster.h"
-
 #include <cstring>
 #include <numeric>
 #include <utility>
+
+#include "thinwire/sync/local_update_strategy.h"
 
 namespace thinwire::sync {
 

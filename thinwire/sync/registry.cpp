@@ -6,7 +6,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/sync/algorithm.h"
-#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

@@ -20,7 +20,7 @@
 #include "thinwire/data/utf8.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/model/model.h"
 #include "thinwire/tensor/files/safetensors.h"

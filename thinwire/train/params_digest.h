@@ -9,7 +9,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/arena.h"
-#include "thinwire/tensor/storage/device_buffer.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::train {
 

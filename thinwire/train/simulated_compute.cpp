@@ -1,7 +1,6 @@
-#include "thinwire/train/simulated_compute.h"
-
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/train/round_source.h"
+#include "thinwire/train/worker.h"
 
 namespace thinwire::train {
 

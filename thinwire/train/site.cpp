@@ -15,7 +15,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/wire.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 

@@ -23,6 +23,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
+#include "thinwire/transport/carrier.h"
 
 namespace thinwire::transport {
 
@@ -101,5 +102,13 @@ class Communicator {
 
 // Throws Error unless a communicator can be split off for `members`.
 void check_split(std::span<const int> members, const Communicator& communicator);
+
+// Members as threads of one process. Bytes are passed on without copying, and counted as if they
+// were sent; sums are formed from the members' own memory.
+
+// A communicator for each of `members` threads; they share a hub that lives as long as any of them.
+// `carrier` says when operations have arrived; null: immediately.
+std::vector<std::unique_ptr<Communicator>> make_local_communicators(
+    int members, std::shared_ptr<Carrier> carrier = nullptr);
 
 }  // namespace thinwire::transport

@@ -1,10 +1,9 @@
-#include "thinwire/transport/local.h"
-
 #include <fmt/format.h>
 
 #include <thread>
 #include <utility>
 
+#include "thinwire/transport/communicator.h"
 #include "thinwire/transport/hub.h"
 
 namespace thinwire::transport {

@@ -6,7 +6,7 @@
 
 #include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/kernels/attention.h"

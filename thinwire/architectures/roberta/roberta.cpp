@@ -7,7 +7,7 @@
 #include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/gradient_groups.h"
-#include "thinwire/model/graph.h"
+#include "thinwire/model/graph_model.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/tensor/kernels/attention.h"

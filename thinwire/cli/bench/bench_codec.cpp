@@ -20,7 +20,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/codec/payload.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/methods/distro/distro_encoder.h"
 #include "thinwire/report/table.h"
 

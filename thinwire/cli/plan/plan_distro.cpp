@@ -13,9 +13,9 @@
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/plot.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/plan/distro_report.h"
 #include "thinwire/report/table.h"
 

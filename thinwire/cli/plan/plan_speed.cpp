@@ -9,7 +9,7 @@
 #include "thinwire/bench/speed.h"
 #include "thinwire/cli/plan/plan.h"
 #include "thinwire/events/progress.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::cli {
 namespace {

@@ -1,7 +1,7 @@
 // The template that renders a chat as text, as transformers' apply_chat_template does with
 // tokenize=False, and the parts of that text that are the assistant's.
 //
-// Templates are written in Jinja, of which template.h reads the part that chat templates of Llama,
+// Templates are written in Jinja, of which we read the part that chat templates of Llama,
 // Mistral, Qwen, SmolLM, OLMo and Zephyr use. Templates with {% generation %} blocks mark the
 // assistant's text (return_assistant_tokens_mask). With other templates it is what message i adds
 // to the text of the messages before it, rendered with add_generation_prompt. Some templates put a
@@ -21,11 +21,43 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/sections.h"
-#include "thinwire/data/chat/template.h"
 #include "thinwire/data/records.h"
 #include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
+
+// Jinja templates, as far as chat templates need them, rendered as transformers renders them (trim
+// and strip the lines of blocks; https://jinja.palletsprojects.com/en/stable/templates/).
+//
+// Statements: if, for (with a condition, else, break, continue and loop), set (also of an attribute
+// of a namespace), generation. Expressions: literals, lists, dictionaries, attributes, items,
+// slices, arithmetic, ~, comparisons, in, not, and, or, "a if b else c", the filters, tests,
+// methods and functions listed in builtins.cpp. Everything else (macros, imports, the current date)
+// is an error that names it, either when the template is read or when rendering reaches it.
+
+struct Rendered {
+  std::string text;
+  std::vector<TextPart> generated;  // what {% generation %} blocks wrote
+};
+
+// Thread-safe.
+class Template {
+ public:
+  // Throws Error that names the line.
+  explicit Template(const std::string& source);
+  ~Template();
+  Template(Template&&) noexcept;
+
+  // variables: an object. Throws Error for what the template refuses (raise_exception) or asks for
+  // that is not supported.
+  Rendered render(const nlohmann::ordered_json& variables) const;
+  // Whether it has {% generation %} blocks.
+  bool marks_generation() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<const Impl> impl_;
+};
 
 // Thread-safe.
 class ChatTemplate {

@@ -10,7 +10,7 @@
 
 namespace thinwire::data::chat {
 
-// What templates (template.h) can call: filters, tests, methods and functions, as in Jinja and
+// What templates (chat_template.h) can call: filters, tests, methods and functions, as in Jinja and
 // Python. All throw Error for a name that is not supported and for values of other types than they
 // take. Letters are changed in ASCII text only.
 struct Arguments {

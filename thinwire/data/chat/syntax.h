@@ -1,4 +1,4 @@
-// What a template (template.h) is made of: tokens, expressions and statements.
+// What a template (chat_template.h) is made of: tokens, expressions and statements.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,3 @@
-#include "thinwire/data/chat/template.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/data/chat/chat_template.h"
 #include "thinwire/data/chat/evaluate.h"
 #include "thinwire/data/chat/syntax.h"
 

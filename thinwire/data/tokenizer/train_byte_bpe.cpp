@@ -1,5 +1,3 @@
-#include "thinwire/data/tokenizer/train_byte_bpe.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +15,7 @@
 #include "thinwire/data/tokenizer/json_part.h"
 #include "thinwire/data/tokenizer/stages.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
+#include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
 namespace {

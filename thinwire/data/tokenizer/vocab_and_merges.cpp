@@ -14,8 +14,8 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/tokenizer/tokenizer_vocabulary.h"
-#include "thinwire/data/tokenizer/train_byte_bpe.h"
 #include "thinwire/data/utf8.h"
+#include "thinwire/data/vocabulary.h"
 
 namespace thinwire::data {
 namespace {

@@ -13,7 +13,7 @@
 #include "thinwire/base/names.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/relora.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::method {
 namespace {

@@ -6,7 +6,7 @@
 // trains in full, are the run's *trained* tensors: only they have gradients and optimizer state,
 // are synchronised, digested and checkpointed. All others are *frozen*. Trainer and planner read
 // the same facts. The products are in model/cpu_ops.h, merging in
-// tensor/products/factors.h.
+// tensor/products/gemm.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,3 @@
-#include "thinwire/method/architectures/architectures.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::method {
 

@@ -1,7 +1,7 @@
 #include "thinwire/method/architectures/model_spec.h"
 
 #include "thinwire/config/values.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 
 namespace thinwire::method {
 

@@ -6,7 +6,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/memory/memory.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 
 namespace thinwire::method {

@@ -5,11 +5,11 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"
 

@@ -10,7 +10,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/within.h"

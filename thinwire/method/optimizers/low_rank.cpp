@@ -10,7 +10,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/names.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/method/architectures/architectures.h"
+#include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/architectures/model_spec.h"
 #include "thinwire/method/method.h"
 #include "thinwire/methods/distro/distro_spec.h"

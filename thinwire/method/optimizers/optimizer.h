@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -14,7 +15,7 @@
 #include "thinwire/base/offload.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/fields.h"
-#include "thinwire/method/optimizers/low_rank_shape.h"
+#include "thinwire/method/optimizers/low_rank.h"
 
 namespace thinwire::config {
 struct Recipe;
@@ -97,5 +98,15 @@ struct OptimizerSpec {
 // The shape in which the optimizer takes a tensor's gradient: that of the projection if
 // options.projected and the optimizer needs no more, else the tensor's own.
 Shape gradient_shape(const OptimizerOptions& options, const TensorSpec& tensor);
+
+// The table of optimizers. A new one adds a line in optimizers/optimizers.inc.
+
+std::span<const OptimizerSpec* const> all_optimizers();
+
+// Throws UsageError listing the known names.
+const OptimizerSpec& find_optimizer(std::string_view name);
+
+// The options of the recipe's optimizer; throws as find_optimizer does.
+OptimizerOptions optimizer_options(const config::Recipe& recipe);
 
 }  // namespace thinwire::method

@@ -1,5 +1,3 @@
-#include "thinwire/method/optimizers/optimizers.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +7,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/optimizers/optimizer.h"
 
 namespace thinwire::method {
 

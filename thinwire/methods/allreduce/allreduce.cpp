@@ -7,8 +7,8 @@
 #include "thinwire/methods/allreduce/gradient_average.h"
 #include "thinwire/methods/allreduce/streamed_updates.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/sync/algorithm.h"
 #include "thinwire/sync/member_sum.h"
-#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

@@ -9,8 +9,8 @@
 #include "thinwire/methods/diloco/diloco_outer_step.h"
 #include "thinwire/methods/diloco/diloco_spec.h"
 #include "thinwire/schedule/schedule.h"
+#include "thinwire/sync/algorithm.h"
 #include "thinwire/sync/local_update_strategy.h"
-#include "thinwire/sync/methods.h"
 
 namespace thinwire::sync {
 namespace {

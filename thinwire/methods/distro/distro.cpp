@@ -5,7 +5,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/sparse.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/methods/distro/distro_applier.h"
 #include "thinwire/methods/distro/distro_encoder.h"
 #include "thinwire/methods/distro/distro_look_ahead.h"
@@ -13,7 +13,7 @@
 #include "thinwire/methods/distro/distro_tiles.h"
 #include "thinwire/methods/distro/tile_work.h"
 #include "thinwire/optim/optimizer.h"
-#include "thinwire/sync/methods.h"
+#include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
 namespace {

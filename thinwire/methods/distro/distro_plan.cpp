@@ -7,7 +7,7 @@
 
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/methods/distro/coverage_plan.h"
 #include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"

@@ -13,7 +13,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
-#include "thinwire/method/optimizers/optimizers.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 

@@ -13,7 +13,7 @@
 #include "thinwire/methods/distro/tile_work.h"
 #include "thinwire/tensor/dct/dct.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
-#include "thinwire/tensor/storage/device_buffer.h"
+#include "thinwire/tensor/storage/device.h"
 
 namespace thinwire::codec {
 

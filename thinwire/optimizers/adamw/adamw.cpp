@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/optim/optimizers.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/tensor/kernels/launch.h"
 

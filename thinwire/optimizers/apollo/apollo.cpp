@@ -6,7 +6,7 @@
 #include "thinwire/base/rng.h"
 #include "thinwire/optim/channels.h"
 #include "thinwire/optim/low_rank.h"
-#include "thinwire/optim/optimizers.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw.h"
 #include "thinwire/optimizers/apollo/apollo_spec.h"
 

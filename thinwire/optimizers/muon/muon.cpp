@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "thinwire/base/simd.h"
-#include "thinwire/optim/optimizers.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw.h"
 #include "thinwire/optimizers/muon/muon_spec.h"
 #include "thinwire/optimizers/muon/newton_schulz.h"

@@ -1,5 +1,5 @@
 #include "thinwire/optim/low_rank.h"
-#include "thinwire/optim/optimizers.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw.h"
 #include "thinwire/optimizers/natural_galore/natural_galore_spec.h"
 #include "thinwire/optimizers/natural_galore/natural_gradient.h"

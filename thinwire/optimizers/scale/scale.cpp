@@ -4,7 +4,7 @@
 
 #include "thinwire/base/simd.h"
 #include "thinwire/optim/channels.h"
-#include "thinwire/optim/optimizers.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/optimizers/adamw/adamw.h"
 #include "thinwire/optimizers/scale/scale_spec.h"
 

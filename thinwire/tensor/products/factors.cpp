@@ -1,9 +1,8 @@
-#include "thinwire/tensor/products/factors.h"
-
 #include <algorithm>
 #include <vector>
 
 #include "thinwire/base/simd.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include "thinwire/base/half.h"
@@ -85,5 +86,14 @@ inline bool has_fast_bf16_gemm() {
 void use_bf16_kernel_for_test(std::optional<Bf16Kernel> kernel);
 // The implementation that gemm() uses.
 Bf16Kernel bf16_kernel();
+
+// Adds the product of two thin factors to a matrix, with a fixed order of sums: each element's runs
+// over the rank in order, and every product is rounded before it is added. So replicas get the same
+// bits on every instruction set and with any number of threads.
+
+// W += scale * (B A). Row-major: W is [out, in], B [out, rank], A [rank, in]; rank >= 1 and in >= 1
+// follow from the sizes.
+void add_factors(std::span<float> w, std::span<const float> a, std::span<const float> b,
+                 int64_t rank, float scale, ThreadPool& threads);
 
 }  // namespace thinwire::tensor

@@ -1,9 +1,8 @@
-#include "thinwire/tensor/storage/packed_tensors.h"
-
 #include <algorithm>
 
 #include "thinwire/base/number_format.h"
 #include "thinwire/tensor/kernels/number_formats.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 
 namespace thinwire::transport {
 

@@ -31,8 +31,8 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::transport {

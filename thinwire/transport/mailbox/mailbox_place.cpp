@@ -13,7 +13,7 @@
 #include <memory>
 #include <utility>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::transport {

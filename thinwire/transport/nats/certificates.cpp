@@ -15,9 +15,9 @@
 #include <memory>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/ip_address.h"
-#include "thinwire/base/sha256.h"
 
 namespace thinwire::transport {
 namespace {

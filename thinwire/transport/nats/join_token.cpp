@@ -8,7 +8,7 @@
 #include <iterator>
 #include <span>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/nkey.h"

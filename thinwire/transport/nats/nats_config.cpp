@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/nkey.h"

@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/jetstream.h"

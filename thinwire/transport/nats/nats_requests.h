@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nats_connection.h"
 #include "thinwire/transport/nats/nats_subjects.h"

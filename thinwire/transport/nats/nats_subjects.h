@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/signature.h"
 
 namespace thinwire::transport {

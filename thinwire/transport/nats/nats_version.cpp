@@ -1,11 +1,10 @@
-#include "thinwire/transport/nats/nats_version.h"
-
 #include <fmt/format.h>
 
 #include <charconv>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/process.h"
+#include "thinwire/transport/nats/nats_server.h"
 
 namespace thinwire::transport {
 namespace {

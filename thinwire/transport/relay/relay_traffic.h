@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
-#include "thinwire/base/sha256.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 #include "thinwire/transport/relay/nats_frames.h"
 
