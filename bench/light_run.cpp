@@ -29,6 +29,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/ledger.h"
@@ -36,7 +37,6 @@
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_server.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire {
 namespace {
@@ -86,9 +86,9 @@ std::unique_ptr<transport::Courier> connect(int port, const std::string& authori
   const transport::NatsOptions options{
       .target = {{"127.0.0.1:" + std::to_string(port)}, authority, seed_of(participant), kPatience},
       .run = kRunName,
-      .self = transport::participant_name(signer_of(participant)->key())};
+      .self = participant_name(signer_of(participant)->key())};
   if (participant == 0) {
-    const auto stores = create_nats_stores(options, {serve::kLedgerStream}, {});
+    const auto stores = create_nats_stores(options, {membership::kLedgerStream}, {});
     if (!stores) throw Error(stores.error().message);
   }
   auto courier = connect_nats_courier(options);
@@ -103,7 +103,7 @@ class LightMember {
       : signer_(signer_of(participant)),
         random_(participant, 1),
         courier_(connect(port, authority, participant)) {
-    ledger_ = courier_->read(serve::kLedgerStream, 1,
+    ledger_ = courier_->read(membership::kLedgerStream, 1,
                              [this](uint64_t, Bytes message) { take(std::move(message)); });
   }
 
@@ -155,7 +155,7 @@ class LightMember {
 
   void report() { send(membership::Report{*id_, position_, digest_}); }
   void send(membership::Message message) {
-    courier_->publish(serve::kMembersTopic,
+    courier_->publish(membership::kMembersTopic,
                       membership::encode_statement(
                           {kRun, signer_->key(), numbers_.next(), std::move(message)}, *signer_));
   }
@@ -222,13 +222,13 @@ void coordinate(const fs::path& folder, uint32_t members, uint64_t rounds) {
   std::vector<transport::NatsUser> users;
   for (uint32_t i = 0; i <= members; ++i) {
     const PublicKey key = signer_of(i)->key();
-    users.push_back({transport::participant_name(key), key,
+    users.push_back({participant_name(key), key,
                      i == 0 ? transport::NatsRole::kCoordinator : transport::NatsRole::kMember});
   }
   transport::NatsServer server({.host = "127.0.0.1",
                                 .folder = folder,
                                 .run = kRunName,
-                                .streams = {serve::kLedgerStream},
+                                .streams = {membership::kLedgerStream},
                                 .limits = {.connections = static_cast<int>(members) + 100}},
                                users, kPatience);
   write_file(folder / "authority.pem", server.authority());

@@ -47,7 +47,7 @@ MAY_INCLUDE = {
     " config base",
     "launch": "train report checkpoint data method transport links events config base",
     "serve": "membership sync codec method transport tensor config base",
-    "member": "train report checkpoint serve membership sync method data transport tensor events"
+    "member": "train report checkpoint membership sync method data transport tensor events"
     " config base",
     "bench": "train sync model data method transport tensor events config base",
     "hosts": "bench member serve train report checkpoint page data method membership transport links events"

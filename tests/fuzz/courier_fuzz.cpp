@@ -5,15 +5,17 @@
 #include <string>
 
 #include "target.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/blob.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/join_token.h"
 #include "thinwire/transport/nats/nats_answers.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace {
 
+using namespace thinwire;             // NOLINT(google-build-using-namespace)
 using namespace thinwire::transport;  // NOLINT(google-build-using-namespace)
 
 void take_token(std::string_view text) {

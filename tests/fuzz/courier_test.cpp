@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "target.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/join_token.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

@@ -9,9 +9,9 @@
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier_memory.h"
 #include "thinwire/transport/nats/certificates.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -47,8 +47,7 @@ class StoreThatIsDown : public testing::Test {
   const Bytes blob_ = {1, 2, 3};
   const PublicKey founder_ = make_signer(make_seed())->key();
   transport::MemoryNetwork network_{{.timeout_s = kTimeout}};
-  const std::unique_ptr<transport::Courier> holder_ =
-      network_.connect(transport::participant_name(founder_));
+  const std::unique_ptr<transport::Courier> holder_ = network_.connect(participant_name(founder_));
   const std::unique_ptr<transport::Courier> guest_ = network_.connect("guest");
   std::atomic<bool> ended_ = false;
   std::thread runs_;
@@ -73,7 +72,7 @@ class MailboxWithoutRun : public testing::Test {
   std::string why_not() const {
     Access access;
     access.servers = {folder_.string()};
-    access.run = transport::participant_name(make_signer(make_seed())->key());
+    access.run = participant_name(make_signer(make_seed())->key());
     access.mailbox = true;
     return tests::error_of([&] { await_mailbox(access); });
   }
@@ -87,7 +86,7 @@ TEST_F(MailboxWithoutRun, IsWaitedForOnlyAsLongAsTheUserSays) {
 }
 
 TEST_F(MailboxWithoutRun, MayHoldAnotherRunButNoOtherFiles) {
-  fs::create_directory(folder_ / transport::participant_name(make_signer(make_seed())->key()));
+  fs::create_directory(folder_ / participant_name(make_signer(make_seed())->key()));
   fs::create_directory(folder_ / ".stfolder");
   EXPECT_THAT(why_not(), testing::HasSubstr("the token's run is not in "));
   write_file(folder_ / "notes.txt", "x");

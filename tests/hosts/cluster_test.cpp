@@ -5,7 +5,7 @@
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -14,7 +14,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using tests::error_of;
 using transport::AccountKey;
-using transport::NKeyKind;
 
 AccountKey account() {
   const Seed seed = make_seed();
@@ -42,7 +41,7 @@ TEST(Cluster, ServersAreUrlsOrAddresses) {
 
 TEST(Cluster, AnAccountsKeyIsItsSeed) {
   const AccountKey key = account();
-  EXPECT_EQ(parse_account_key(transport::encode_seed(NKeyKind::kAccount, key.secret)), key);
+  EXPECT_EQ(parse_account_key(encode_seed(NKeyKind::kAccount, key.secret)), key);
   EXPECT_EQ(parse_account_key(print_account_key(key, "a comment")), key);
 }
 
@@ -53,13 +52,13 @@ TEST(Cluster, ASigningKeyGoesWithItsAccount) {
 }
 
 TEST(Cluster, OtherFilesAreRefusedWithWhatIsWanted) {
-  const std::string user = transport::encode_seed(NKeyKind::kUser, make_seed());
+  const std::string user = encode_seed(NKeyKind::kUser, make_seed());
   EXPECT_THAT(why_not_key("-----BEGIN USER NKEY SEED-----\n" + user),
               testing::AllOf(HasSubstr("credentials of a user"), HasSubstr("begins with SA"),
                              testing::Not(HasSubstr(user))));
   for (const std::string& text :
-       {std::string(), "# " + transport::encode_seed(NKeyKind::kAccount, make_seed()),
-        transport::encode_public_key(NKeyKind::kAccount, account().account)}) {
+       {std::string(), "# " + encode_seed(NKeyKind::kAccount, make_seed()),
+        encode_public_key(NKeyKind::kAccount, account().account)}) {
     EXPECT_THAT(why_not_key(text), HasSubstr("there is no seed")) << text;
   }
 }
@@ -85,9 +84,8 @@ TEST(ClusterAccounts, AreAddedToOneOperator) {
   EXPECT_NE(first.account, second.account);
   const std::string text = read_text_file(two.configuration);
   for (const AccountKey& key : {first, second}) {
-    EXPECT_THAT(text, HasSubstr(transport::encode_public_key(NKeyKind::kAccount, key.account)));
-    EXPECT_THAT(text,
-                testing::Not(HasSubstr(transport::encode_seed(NKeyKind::kAccount, key.secret))));
+    EXPECT_THAT(text, HasSubstr(encode_public_key(NKeyKind::kAccount, key.account)));
+    EXPECT_THAT(text, testing::Not(HasSubstr(encode_seed(NKeyKind::kAccount, key.secret))));
   }
 }
 

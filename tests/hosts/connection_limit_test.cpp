@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "thinwire/base/nkey.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nats_answers.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -19,9 +19,8 @@ PublicKey fresh_key() { return make_signer(make_seed())->key(); }
 class ConnectionLimitTest : public testing::Test {
  protected:
   void say(const char* topic, const PublicKey& owner, uint64_t connection) {
-    const std::string text =
-        fmt::format(R"({{"client":{{"id":{},"user":"{}"}}}})", connection,
-                    transport::encode_public_key(transport::NKeyKind::kUser, owner));
+    const std::string text = fmt::format(R"({{"client":{{"id":{},"user":"{}"}}}})", connection,
+                                         encode_public_key(NKeyKind::kUser, owner));
     server_->publish(topic, Bytes(text.begin(), text.end()));
   }
   void begin(const PublicKey& owner, uint64_t first, uint64_t count) {
@@ -108,9 +107,8 @@ TEST_F(ConnectionLimitTest, AServerThatCannotBeReachedMayHaveRestarted) {
 TEST_F(ConnectionLimitTest, OnlyTheServerIsBelieved) {
   const auto liar = network_.connect("liar");
   for (uint64_t i = 0; i < 2 * kMaxConnections; ++i) {
-    const std::string text =
-        fmt::format(R"({{"client":{{"id":{},"user":"{}"}}}})", i,
-                    transport::encode_public_key(transport::NKeyKind::kUser, key_));
+    const std::string text = fmt::format(R"({{"client":{{"id":{},"user":"{}"}}}})", i,
+                                         encode_public_key(NKeyKind::kUser, key_));
     liar->publish(transport::kArrivalTopic, Bytes(text.begin(), text.end()));
   }
   EXPECT_THAT(exceeded(0), IsEmpty());

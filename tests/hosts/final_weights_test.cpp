@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../tiny_run.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/hosts/request_handler.h"
@@ -17,7 +18,6 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -85,7 +85,7 @@ class FinalWeights : public testing::Test {
   // Returns what the member tells of it.
   std::vector<std::string> offer(const fs::path& folder, uint64_t digest) {
     const auto signer = make_signer(make_seed());
-    const auto courier = network_.connect(transport::participant_name(signer->key()));
+    const auto courier = network_.connect(participant_name(signer->key()));
     RequestClient requests(*courier, coordinator_->key(), *signer);
     std::vector<std::string> told;
     offer_weights(*courier, requests,
@@ -115,7 +115,7 @@ class FinalWeights : public testing::Test {
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<Signer> coordinator_ = make_signer(make_seed());
   const std::unique_ptr<transport::Courier> courier_ =
-      network_.connect(transport::participant_name(coordinator_->key()));
+      network_.connect(participant_name(coordinator_->key()));
   std::map<Sha256, FilePart> files_;
   std::optional<RequestHandler> handler_;
   std::thread runs_;

@@ -4,9 +4,9 @@
 
 #include "../tiny_run.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/hosts/request_handler.h"
 #include "thinwire/hosts/served_run.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -53,13 +53,13 @@ TEST(KeyRing, NobodyEnrolsInAnotherRoleThanTheTokens) {
   const PublicKey token = fresh_key(), key = fresh_key();
   KeyRing ring = ring_with({.key = token, .role = Role::kObserver, .single_use = true});
   const std::string why = ring.enrol(token, key, kNow, Role::kMember);
-  EXPECT_THAT(why, testing::HasSubstr("the token " + transport::key_id(token) +
+  EXPECT_THAT(why, testing::HasSubstr("the token " + key_id(token) +
                                       " is an observer's: it only "
                                       "shows the run, with `thinwire status`"));
   EXPECT_TRUE(ring.keys.empty()) << "it is not used up";
   EXPECT_EQ(ring.enrol(token, key, kNow, Role::kObserver), "");
   EXPECT_THAT(ring.enrol(token, key, kNow, Role::kAuditor),
-              testing::HasSubstr("the key " + transport::key_id(key) + " is an observer's"));
+              testing::HasSubstr("the key " + key_id(key) + " is an observer's"));
 }
 
 TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
@@ -70,7 +70,7 @@ TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
   const PublicKey key = fresh_key();
   EXPECT_EQ(ring.enrol(token, key, kNow), "");
   EXPECT_EQ(ring.enrol(other, fresh_key(), kNow), "");
-  EXPECT_EQ(ring.revoke(transport::key_id(token)), 2u);
+  EXPECT_EQ(ring.revoke(key_id(token)), 2u);
   EXPECT_TRUE(ring.tokens[0].revoked && ring.keys[0].revoked);
   EXPECT_FALSE(ring.tokens[1].revoked || ring.keys[1].revoked);
   EXPECT_EQ(ring.enrol(other, key, kNow), "the key was revoked");
@@ -78,10 +78,10 @@ TEST(KeyRing, RevokingATokenShutsOutWhoeverEnrolledWithIt) {
 
 TEST(KeyRing, AKeyIsCalledByItsIdOrItsWholeName) {
   const PublicKey key = fresh_key();
-  const std::string id = transport::key_id(key);
+  const std::string id = key_id(key);
   EXPECT_EQ(id.size(), 10u);
-  EXPECT_TRUE(transport::participant_name(key).starts_with("U" + id));
-  for (const std::string& text : {id, id.substr(0, 5), transport::participant_name(key)}) {
+  EXPECT_TRUE(participant_name(key).starts_with("U" + id));
+  for (const std::string& text : {id, id.substr(0, 5), participant_name(key)}) {
     KeyRing ring = ring_with({.key = key});
     EXPECT_EQ(ring.revoke(text), 1u) << text;
   }
@@ -102,7 +102,7 @@ TEST(KeyRing, TheServerKnowsTokensAsNewcomersAndKeysByTheirRole) {
     ASSERT_EQ(users.size(), 2u);
     EXPECT_EQ(users[0].role, NatsRole::kNewcomer);
     EXPECT_EQ(users[0].expires, 5000);
-    EXPECT_EQ(users[1].name, transport::participant_name(key));
+    EXPECT_EQ(users[1].name, participant_name(key));
     EXPECT_EQ(users[1].role, expected);
   }
 }

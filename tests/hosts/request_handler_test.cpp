@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "../tiny_run.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -65,7 +65,7 @@ class RequestedFile : public testing::Test {
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<Signer> coordinator_ = make_signer(make_seed());
   const std::unique_ptr<transport::Courier> courier_ =
-      network_.connect(transport::participant_name(coordinator_->key()));
+      network_.connect(participant_name(coordinator_->key()));
   const std::unique_ptr<transport::Courier> guest_ = network_.connect("guest");
   std::map<Sha256, FilePart> files_;
   std::optional<RequestHandler> handler_;

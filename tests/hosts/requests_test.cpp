@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "tests/transport/idle_courier.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -27,7 +27,7 @@ class RequestWorld {
   explicit RequestWorld(Reply reply, const transport::MemoryFaults& faults = {})
       : network_({.faults = faults}),
         coordinator_(make_signer(make_seed())),
-        courier_(network_.connect(transport::participant_name(coordinator_->key()))),
+        courier_(network_.connect(participant_name(coordinator_->key()))),
         requests_(*courier_, *coordinator_),
         guest_courier_(network_.connect("guest")),
         runs_([this] {

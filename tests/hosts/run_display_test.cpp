@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -43,9 +43,8 @@ TEST_F(RunDisplayTest, OfARunThatGoesOnSumsUpWhatHappenedBefore) {
                                          "2 active, 1 left\n"));
   EXPECT_THAT(before, testing::Not(testing::HasSubstr(" is ")));
   state.members[0].phase = Phase::kLost;
-  EXPECT_THAT(
-      shown(state),
-      testing::HasSubstr("member 0 (" + transport::key_id(state.members[0].key) + ") is lost\n"));
+  EXPECT_THAT(shown(state),
+              testing::HasSubstr("member 0 (" + key_id(state.members[0].key) + ") is lost\n"));
   machine_ = "alice";
   state.members[1].phase = Phase::kActive;
   EXPECT_THAT(shown(state), testing::HasSubstr(", alice) is active"));

@@ -8,7 +8,7 @@
 
 #include "tests/serve/host_case.h"
 #include "thinwire/transport/courier/blob.h"
-#include "thinwire/transport/nats/nats_answers.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "tests/tiny_run.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -52,7 +52,7 @@ TEST_F(SharedKeysTest, WhatChangesAnywhereIsEverywhere) {
   change("there", [&](KeyRing& ring) { ASSERT_EQ(ring.enrol(token, key, kNow), ""); });
   expect_the_same();
   ASSERT_EQ(ring("here").keys.size(), 1u);
-  change("here", [&](KeyRing& ring) { ring.revoke(transport::key_id(token)); });
+  change("here", [&](KeyRing& ring) { ring.revoke(key_id(token)); });
   expect_the_same();
   EXPECT_TRUE(ring("there").keys[0].revoked);
 }

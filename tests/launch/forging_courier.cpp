@@ -12,7 +12,7 @@ ForgingCourier::ForgingCourier(std::unique_ptr<Courier> to, const Signer& signer
                                Forge forge)
     : PassingCourier(std::move(to)), signer_(signer), run_(run), forge_(std::move(forge)) {
   others_ = subscribe(
-      "", serve::kMembersTopic,
+      "", membership::kMembersTopic,
       [this](const std::string& from, const Bytes& statement) { receive(from, statement); });
 }
 

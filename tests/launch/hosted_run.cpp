@@ -12,13 +12,13 @@
 #include "tests/launch/passing_courier.h"
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/serve/payload_filter.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/site.h"
 #include "thinwire/transport/communicator.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::launch {
 namespace {
@@ -107,7 +107,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
       resolved_(resolved(recipe, vocabulary_.get())),
       options_(std::move(options)),
       signer_(signer_of(200)),
-      courier_(network_.connect(transport::participant_name(signer_->key()))),
+      courier_(network_.connect(participant_name(signer_->key()))),
       plan_(std::make_unique<membership::RecipePlan>(resolved_, method::tensors_of(resolved_))),
       initial_state_(member::make_initial_state(resolved_, vocabulary_.get(), {}, kRun,
                                                 {signer_->key()}, [](std::string_view) {})) {
@@ -152,7 +152,7 @@ HostedRun::HostedRun(const config::Recipe& recipe, fs::path folder, membership::
       serve::HostOptions{.membership = options_,
                          .founding = initial_state_.founding,
                          .hooks = std::move(hooks),
-                         .sums = serve::sum_rule(resolved_)});
+                         .sums = sync::sum_rule(resolved_)});
   host_thread_ = std::thread([this] { run_host(); });
 }
 
@@ -213,14 +213,14 @@ void HostedRun::start(int number) {
   members_.erase(number);  // its connection of before
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member->courier = network_.connect(participant_name(member->signer->key()));
   start(number, std::move(member));
 }
 
 void HostedRun::start_dying(int number, int last_request) {
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  const std::string name = transport::participant_name(member->signer->key());
+  const std::string name = participant_name(member->signer->key());
   member->courier = std::make_unique<DyingCourier>(network_.connect(name), last_request,
                                                    [this, name, own = member.get()] {
                                                      network_.disconnect(name);
@@ -232,9 +232,9 @@ void HostedRun::start_dying(int number, int last_request) {
 void HostedRun::start_forging(int number, ForgingCourier::Forge forge) {
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  member->courier = std::make_unique<ForgingCourier>(
-      network_.connect(transport::participant_name(member->signer->key())), *member->signer, kRun,
-      std::move(forge));
+  member->courier =
+      std::make_unique<ForgingCourier>(network_.connect(participant_name(member->signer->key())),
+                                       *member->signer, kRun, std::move(forge));
   start(number, std::move(member));
 }
 
@@ -242,15 +242,14 @@ void HostedRun::start_withholding(int number, WithholdingCourier::Passes passes)
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
   member->courier = std::make_unique<WithholdingCourier>(
-      network_.connect(transport::participant_name(member->signer->key())), kRun,
-      std::move(passes));
+      network_.connect(participant_name(member->signer->key())), kRun, std::move(passes));
   start(number, std::move(member));
 }
 
 void HostedRun::start_straying(int number) {
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member->courier = network_.connect(participant_name(member->signer->key()));
   member::MemberOptions options = options_of(number, *member);
   options.recipe.run.seed += 1;  // of the order of the rows
   start(std::move(options), number, std::move(member));
@@ -260,7 +259,7 @@ void HostedRun::start_with_base(int number, const fs::path& base) {
   members_.erase(number);  // its connection of before
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member->courier = network_.connect(participant_name(member->signer->key()));
   member::MemberOptions options = options_of(number, *member);
   options.recipe.train.init = base.string();
   start(std::move(options), number, std::move(member));
@@ -270,7 +269,7 @@ void HostedRun::start_site(int number, int ranks) {
   members_.erase(number);  // its connection of before
   auto member = std::make_unique<Participant>();
   member->signer = signer_of(static_cast<uint8_t>(number));
-  member->courier = network_.connect(transport::participant_name(member->signer->key()));
+  member->courier = network_.connect(participant_name(member->signer->key()));
   member->ranks = transport::make_local_communicators(ranks);
   start(number, std::move(member));
 }
@@ -284,13 +283,13 @@ void HostedRun::start_auditor(int number, std::optional<Precision> precision) {
   members_.erase(number);  // its connection of before
   auto auditor = std::make_unique<Participant>();
   auditor->signer = signer_of(static_cast<uint8_t>(number));
-  auditor->courier = std::make_unique<ListeningCourier>(
-      network_.connect(transport::participant_name(auditor->signer->key())), kRun,
-      [this](const membership::Audit& audit) {
-        const std::lock_guard lock(mutex_);
-        audits_.push_back(audit);
-        changed_.notify_all();
-      });
+  auditor->courier =
+      std::make_unique<ListeningCourier>(network_.connect(participant_name(auditor->signer->key())),
+                                         kRun, [this](const membership::Audit& audit) {
+                                           const std::lock_guard lock(mutex_);
+                                           audits_.push_back(audit);
+                                           changed_.notify_all();
+                                         });
   member::MemberOptions options = options_of(number, *auditor);
   options.audits = true;
   if (precision) options.recipe.train.precision = *precision;
@@ -405,7 +404,7 @@ void HostedRun::lose_payloads() {
   for (const Contribution& one : committed_) {
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
     std::promise<void> dropped;
-    courier_->drop(one.payload, transport::participant_name(key),
+    courier_->drop(one.payload, participant_name(key),
                    [&dropped](const Result<void>&) { dropped.set_value(); });
     dropped.get_future().wait();
   }

@@ -17,7 +17,7 @@ TEST_P(HostedStore, TheHostPutsBackTheRecordsThatItLost) {
   run.hold_at(8);
   for (const int number : {0, 1}) run.start(number);
   run.wait_until([](const State& state) { return state.next_round > 4; });
-  run.network().lose_records(serve::kLedgerStream, 3);
+  run.network().lose_records(membership::kLedgerStream, 3);
   run.release();
   expect_agreement(run, {0, 1});
 }

@@ -15,13 +15,13 @@
 #include <vector>
 
 #include "tests/member/written_ledger.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 
@@ -34,7 +34,7 @@ class FollowerCase : public testing::Test {
   void follow(int member, const std::optional<Place>& checkpoint = {},
               const std::map<uint64_t, Bytes>& records = {}) {
     signer_ = signer_of(static_cast<uint8_t>(100 + member));
-    courier_ = network_.connect(transport::participant_name(signer_->key()));
+    courier_ = network_.connect(participant_name(signer_->key()));
     FollowerSettings settings{.machine = {ledger_.founding, timeout_s_}};
     settings.machine.sums = sums_;
     settings.stop = &stop_;
@@ -52,7 +52,7 @@ class FollowerCase : public testing::Test {
     follower_.emplace(*courier_, *signer_, plan_, std::move(settings));
   }
   void append(const Bytes& record) {
-    store_->append(serve::kLedgerStream, last_++, record,
+    store_->append(membership::kLedgerStream, last_++, record,
                    [](const Result<uint64_t>& done) { EXPECT_TRUE(done) << done.error().message; });
     network_.run();
   }
@@ -73,7 +73,7 @@ class FollowerCase : public testing::Test {
   }
   // The last record never reached the disk.
   void lose_last() {
-    network_.lose_records(serve::kLedgerStream, 1);
+    network_.lose_records(membership::kLedgerStream, 1);
     --last_;
   }
   bool is_stored(const Bytes& blob) {
@@ -92,7 +92,7 @@ class FollowerCase : public testing::Test {
     EXPECT_FALSE(is_stored(blob));
     const auto signer = signer_of(who);
     store_->publish(
-        serve::kMembersTopic,
+        membership::kMembersTopic,
         membership::encode_statement(
             {ledger_.founding.run, signer->key(), ++said_, membership::Lacking{name}}, *signer));
     network_.run();
@@ -108,7 +108,7 @@ class FollowerCase : public testing::Test {
   std::unique_ptr<transport::Courier> courier_;
   std::atomic<bool> stop_ = false;
   double timeout_s_ = 1e6;  // reports are too rare to matter
-  std::optional<serve::SumRule> sums_;
+  std::optional<sync::SumRule> sums_;
   std::optional<Follower> follower_;
   std::mutex said_mutex_;
   std::string messages_;

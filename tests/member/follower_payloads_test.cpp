@@ -46,8 +46,8 @@ TEST_F(FollowerCase, AnnouncesAPayloadBeforeItIsInTheStore) {
       offered.push_back(*offer);
     }
   };
-  const auto announcements = store_->subscribe("", serve::kAnnouncementsTopic, hear);
-  const auto offers = store_->subscribe("", serve::kMembersTopic, hear);
+  const auto announcements = store_->subscribe("", membership::kAnnouncementsTopic, hear);
+  const auto offers = store_->subscribe("", membership::kMembersTopic, hear);
   follow_into_a_round();
   const Bytes payload = {1, 2, 3};
   network_.set_disk_bytes(0);
@@ -99,7 +99,7 @@ class ClosedRound : public FollowerCase {
   }
 
   const std::unique_ptr<transport::Courier> other_ =
-      network_.connect(transport::participant_name(member_key(1)));
+      network_.connect(participant_name(member_key(1)));
   const Bytes payload_ = {1, 2, 3};
 };
 
@@ -181,7 +181,7 @@ constexpr uint8_t kCoordinator = 1;
 class FollowerOfSums : public FollowerCase {
  protected:
   FollowerOfSums() {
-    sums_ = serve::SumRule{config::Sums::kCoordinator, &transport::kF32};
+    sums_ = sync::SumRule{config::Sums::kCoordinator, &transport::kF32};
     for (const int member : {0, 1, 2}) {
       commit_.contributions.push_back({member, 0, sha256(as_bytes(std::to_string(member))), 16, 2});
     }
@@ -230,7 +230,7 @@ class FollowerOfSums : public FollowerCase {
   // Who signs it, and what the sum was multiplied by.
   void say(uint8_t who, float factor) {
     const auto signer = signer_of(who);
-    holder_ = network_.connect(transport::participant_name(signer->key()));
+    holder_ = network_.connect(participant_name(signer->key()));
     const transport::BlobId id =
         holder_->put(std::make_shared<const Bytes>(sum_), transport::Priority::kRound,
                      [](const Result<void>&) {});
@@ -239,14 +239,14 @@ class FollowerOfSums : public FollowerCase {
   }
   void say_none() {
     const auto signer = signer_of(kCoordinator);
-    holder_ = network_.connect(transport::participant_name(signer->key()));
+    holder_ = network_.connect(participant_name(signer->key()));
     say(*signer, 1, {});
   }
   void say(const Signer& signer, float factor, const transport::BlobId& id) {
     const membership::Sum sum{
-        0, 0, serve::digest_of(commit_.contributions), WireType::kF32, factor, id.name, id.bytes};
+        0, 0, sync::digest_of(commit_.contributions), WireType::kF32, factor, id.name, id.bytes};
     holder_->publish(
-        serve::kCoordinatorsTopic,
+        membership::kCoordinatorsTopic,
         membership::encode_statement({ledger_.founding.run, signer.key(), ++said_, sum}, signer));
     network_.run();
   }
@@ -261,7 +261,7 @@ class FollowerOfSums : public FollowerCase {
   const Bytes sum_ = Bytes(16, 7);
   std::unique_ptr<transport::Courier> holder_;
   const std::unique_ptr<transport::Courier> other_ =
-      network_.connect(transport::participant_name(member_key(1)));
+      network_.connect(participant_name(member_key(1)));
 };
 
 TEST_F(FollowerOfSums, GivesTheSumThatTheCoordinatorFormed) {

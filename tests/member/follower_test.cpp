@@ -38,7 +38,7 @@ TEST_F(FollowerCase, DoesNotBeginInAHistoryThatIsGone) {
   lose_last();
   for (const int member : {2, 3}) append(other.admit(member));
   EXPECT_EQ(follower_->starts_over(), "the ledger's history changed: the coordinator " +
-                                          transport::key_id(ledger_.founding.coordinators.front()) +
+                                          key_id(ledger_.founding.coordinators.front()) +
                                           " signed another record 4");
   EXPECT_TRUE(follower_->is_obsolete(*start));
   EXPECT_FALSE(follower_->begin(*start, 1));
@@ -126,7 +126,7 @@ TEST_F(FollowerCase, MakesAnotherSnapshotWhenItIsAskedAgain) {
   for (const uint64_t number : {1, 2}) {
     EXPECT_FALSE(follower_->wants_snapshot(1));
     const auto coordinator = signer_of(1);
-    store_->publish(serve::kCoordinatorsTopic,
+    store_->publish(membership::kCoordinatorsTopic,
                     membership::encode_statement({ledger_.founding.run, coordinator->key(), number,
                                                   membership::AskSnapshot{0}},
                                                  *coordinator));
@@ -143,7 +143,7 @@ constexpr uint64_t kHour = 3'600'000'000;  // in the numbers of statements
 TEST_F(FollowerCase, GoesOnFromWhatTheCoordinatorHasOfIt) {
   std::vector<uint64_t> numbers;
   const auto reading =
-      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+      store_->subscribe("", membership::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
         const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
         if (said) numbers.push_back(said->number);
       });
@@ -154,7 +154,7 @@ TEST_F(FollowerCase, GoesOnFromWhatTheCoordinatorHasOfIt) {
   const auto tell = [&](const Signer& author) {
     const Bytes later = membership::encode_statement(
         {ledger_.founding.run, author.key(), ahead, membership::LeaveNotice{0}}, author);
-    store_->publish(serve::kCoordinatorsTopic,
+    store_->publish(membership::kCoordinatorsTopic,
                     membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
                                                   membership::Overtaken{later}},
                                                  *coordinator));
@@ -178,7 +178,7 @@ TEST_F(FollowerCase, GoesOnFromWhatTheCoordinatorHasOfIt) {
 TEST_F(FollowerCase, TellsACoordinatorWhatOvertookIt) {
   std::vector<Bytes> told;
   const auto reading = store_->subscribe(
-      "", serve::kAnnouncementsTopic, [&](const std::string&, const Bytes& bytes) {
+      "", membership::kAnnouncementsTopic, [&](const std::string&, const Bytes& bytes) {
         const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
         const auto* one = said ? std::get_if<membership::Overtaken>(&said->message) : nullptr;
         if (one != nullptr) told.push_back(one->later);
@@ -189,7 +189,7 @@ TEST_F(FollowerCase, TellsACoordinatorWhatOvertookIt) {
     const Bytes statement = membership::encode_statement(
         {ledger_.founding.run, coordinator->key(), number, membership::AskSnapshot{7}},
         *coordinator);
-    store_->publish(serve::kCoordinatorsTopic, statement);
+    store_->publish(membership::kCoordinatorsTopic, statement);
     network_.run();
     return statement;
   };
@@ -205,7 +205,7 @@ TEST_F(FollowerCase, ReportsAndShowsHowFarItHasCaughtUp) {
   const Result<StartState> start = follow_from_initial_weights();
   std::vector<uint64_t> reported;
   const auto reading =
-      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+      store_->subscribe("", membership::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
         const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
         const auto* report = said ? std::get_if<membership::Report>(&said->message) : nullptr;
         if (report != nullptr && report->position) {
@@ -234,7 +234,7 @@ TEST_F(FollowerCase, SaysWhyItIsExcluded) {
   ASSERT_TRUE(follow_from_initial_weights());
   const auto coordinator = signer_of(1);
   store_->publish(
-      serve::kCoordinatorsTopic,
+      membership::kCoordinatorsTopic,
       membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
                                     membership::Refuse{signer_->key(), "its key was revoked"}},
                                    *coordinator));
@@ -298,8 +298,8 @@ class DeniedCourier final : public transport::Courier {
 
 TEST_F(FollowerCase, EndsItsWaitsOnceItsServerNoLongerLetsItIn) {
   signer_ = signer_of(100);
-  auto courier = std::make_unique<DeniedCourier>(
-      network_.connect(transport::participant_name(signer_->key())));
+  auto courier =
+      std::make_unique<DeniedCourier>(network_.connect(participant_name(signer_->key())));
   DeniedCourier& denied = *courier;
   courier_ = std::move(courier);
   follower_.emplace(*courier_, *signer_, plan_,
@@ -333,7 +333,7 @@ TEST_F(FollowerCase, GivesBackALongRecordInParts) {
   membership::RecordJoiner joiner;
   std::vector<Bytes> given;
   const auto reading =
-      store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+      store_->subscribe("", membership::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
         const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
         const auto* supply = said ? std::get_if<membership::Supply>(&said->message) : nullptr;
         if (supply == nullptr) return;
@@ -342,7 +342,7 @@ TEST_F(FollowerCase, GivesBackALongRecordInParts) {
         }
       });
   const auto coordinator = signer_of(1);
-  store_->publish(serve::kCoordinatorsTopic,
+  store_->publish(membership::kCoordinatorsTopic,
                   membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
                                                 membership::AskRecords{0, 3}},
                                                *coordinator));
@@ -395,14 +395,14 @@ class OlderLedger : public FollowerCase {
   // What it supplies when it is asked.
   std::vector<Bytes> given(uint64_t first) {
     std::vector<Bytes> given;
-    const auto reading =
-        store_->subscribe("", serve::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
+    const auto reading = store_->subscribe(
+        "", membership::kMembersTopic, [&](const std::string&, const Bytes& bytes) {
           const auto said = membership::decode_statement(bytes, ledger_.founding.run, verify);
           const auto* supply = said ? std::get_if<membership::Supply>(&said->message) : nullptr;
           if (supply != nullptr) given = supply->messages;
         });
     const auto coordinator = signer_of(1);
-    store_->publish(serve::kCoordinatorsTopic,
+    store_->publish(membership::kCoordinatorsTopic,
                     membership::encode_statement({ledger_.founding.run, coordinator->key(), ++said_,
                                                   membership::AskRecords{0, first}},
                                                  *coordinator));

@@ -1,4 +1,4 @@
-#include "thinwire/serve/committed_sum.h"
+#include "thinwire/sync/committed_sum.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,10 @@
 #include "tests/transport/codecs.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/codec/wire.h"
+#include "thinwire/membership/run_plan.h"
 #include "thinwire/method/registry.h"
 
-namespace thinwire::serve {
+namespace thinwire::sync {
 namespace {
 
 // Members 0, 1 and 2 have 4, 2 and 2 rows of a batch of 8.
@@ -161,4 +162,4 @@ TEST(SumRule, IsForMethodsThatSumDenseValuesByTheirMean) {
 }
 
 }  // namespace
-}  // namespace thinwire::serve
+}  // namespace thinwire::sync

@@ -301,7 +301,7 @@ TEST_F(HostOfAStore, DoesNotBelieveRecordsOfStrangers) {
   record.sequence = host_->state().position.sequence + 1;
   record.changes = {membership::Snapshot{0, 1, transport::blob_id(payload(0, 0)).name, 3}};
   bool appended = false;
-  members_[1].courier->append(kLedgerStream, host_->state().position.sequence,
+  members_[1].courier->append(membership::kLedgerStream, host_->state().position.sequence,
                               membership::encode_record(record, *members_[1].signer),
                               [&](const Result<uint64_t>& done) { appended = done.has_value(); });
   wait(1);
@@ -389,7 +389,7 @@ TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {
   begin(1);
   std::vector<Sha256> lacking;
   const auto subscription = members_[0].courier->subscribe(
-      "", kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
+      "", membership::kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
         const auto statement = membership::decode_statement(bytes, kRun, verify);
         ASSERT_TRUE(statement);
         const auto* one = std::get_if<membership::Lacking>(&statement->message);

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "tests/member/written_ledger.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
 
@@ -56,7 +56,7 @@ class HostCase : public testing::Test {
     // Those who say hello together get their ids in the order of their keys.
     std::ranges::sort(members_, {}, [](const Participant& one) { return one.signer->key(); });
     for (Participant& one : members_) {
-      one.courier = network_.connect(transport::participant_name(one.signer->key()));
+      one.courier = network_.connect(participant_name(one.signer->key()));
     }
   }
 
@@ -103,7 +103,7 @@ class HostCase : public testing::Test {
     Participant& one = members_[static_cast<size_t>(member)];
     const bool announces = std::holds_alternative<membership::Announcement>(message);
     one.courier->publish(
-        announces ? kAnnouncementsTopic : kMembersTopic,
+        announces ? membership::kAnnouncementsTopic : membership::kMembersTopic,
         membership::encode_statement(
             {kRun, one.signer->key(), one.numbers.next(), std::move(message)}, *one.signer));
   }
@@ -111,7 +111,7 @@ class HostCase : public testing::Test {
   std::unique_ptr<transport::Subscription> hear_coordinator(
       std::vector<membership::Message>& messages) {
     return members_[0].courier->subscribe(
-        "", kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
+        "", membership::kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
           auto statement = membership::decode_statement(bytes, kRun, verify);
           if (statement) messages.push_back(std::move(statement->message));
         });
@@ -159,7 +159,7 @@ class HostCase : public testing::Test {
     return stored;
   }
   PublicKey key(int member) const { return members_[static_cast<size_t>(member)].signer->key(); }
-  std::string name(int member) const { return transport::participant_name(key(member)); }
+  std::string name(int member) const { return participant_name(key(member)); }
 
   struct Participant {
     std::unique_ptr<Signer> signer;
@@ -168,8 +168,7 @@ class HostCase : public testing::Test {
   };
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<Signer> signer_ = member::signer_of(1);
-  std::unique_ptr<transport::Courier> courier_ =
-      network_.connect(transport::participant_name(signer_->key()));
+  std::unique_ptr<transport::Courier> courier_ = network_.connect(participant_name(signer_->key()));
   std::vector<Participant> members_;
   HostOptions options_;
   uint64_t steps_ = 1;  // of a round

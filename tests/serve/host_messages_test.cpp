@@ -45,7 +45,7 @@ TEST_F(HostThatDrops, TellsAMemberWhatItSaidWhenItsClockWasAhead) {
   wait(1);
   EXPECT_EQ(host_->reports().at(1).offered, 0u);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_THAT(notices.front(), testing::HasSubstr(transport::key_id(key(1)) + " says is dropped"));
+  EXPECT_THAT(notices.front(), testing::HasSubstr(key_id(key(1)) + " says is dropped"));
   EXPECT_THAT(notices.front(), testing::HasSubstr("its clock was ahead"));
 }
 
@@ -56,13 +56,13 @@ TEST_F(HostThatDrops, BlamesNoClockForAStatementThatIsOnlyLate) {
   begin(9);
   const uint64_t now = members_[1].numbers.next();
   members_[0].courier->publish(
-      kMembersTopic,
+      membership::kMembersTopic,
       membership::encode_statement(
           {kRun, key(1), now - kHour / 60, membership::Report{1, host_->state().position, {}}},
           *members_[1].signer));
   wait(1);
   ASSERT_EQ(notices.size(), 1u);
-  EXPECT_THAT(notices.front(), testing::HasSubstr(transport::key_id(key(1)) + " said was dropped"));
+  EXPECT_THAT(notices.front(), testing::HasSubstr(key_id(key(1)) + " said was dropped"));
   EXPECT_THAT(notices.front(), testing::Not(testing::HasSubstr("ahead")));
 }
 
@@ -77,7 +77,7 @@ TEST_F(HostThatDrops, GoesOnFromWhatItsPredecessorSaidWhenItsClockWasAhead) {
   };
   uint64_t number = 0;
   const auto hearing = members_[0].courier->subscribe(
-      "", kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
+      "", membership::kCoordinatorsTopic, [&](const std::string&, const Bytes& bytes) {
         const auto statement = membership::decode_statement(bytes, kRun, verify);
         if (statement) number = statement->number;
       });

@@ -30,7 +30,7 @@ class LedgerReadings : public testing::Test {
   }
   // Somebody else appends it.
   void add(const Bytes& record) {
-    other_->append(kLedgerStream, ++added_ - 1, record,
+    other_->append(membership::kLedgerStream, ++added_ - 1, record,
                    [](const Result<uint64_t>& done) { EXPECT_TRUE(done); });
     network_.run();
   }
@@ -77,7 +77,7 @@ TEST_F(LedgerReadings, TellWhatTheStoreHasOnceAllOfItIsRead) {
 }
 
 TEST_F(LedgerReadings, NoticeWhatTheStoreLostWhileItStayedConnected) {
-  network_.lose_records(kLedgerStream, 1);
+  network_.lose_records(membership::kLedgerStream, 1);
   reading_.append(ledger_.admit(2));
   settle();
   ASSERT_EQ(inputs_.size(), 3u);
@@ -91,7 +91,7 @@ TEST_F(LedgerReadings, NoticeWhatTheStoreLostWhileItStayedConnected) {
 TEST_F(LedgerReadings, NoticeWhatTheStoreLostDuringAnOutage) {
   network_.disconnect("host");
   reading_.follow_connection(inputs_);
-  network_.lose_records(kLedgerStream, 2);
+  network_.lose_records(membership::kLedgerStream, 2);
   network_.reconnect("host");
   reading_.follow_connection(inputs_);
   settle();
@@ -99,7 +99,8 @@ TEST_F(LedgerReadings, NoticeWhatTheStoreLostDuringAnOutage) {
 }
 
 TEST_F(LedgerReadings, TakeARecordOfAnotherCoordinatorForNoLoss) {
-  other_->append(kLedgerStream, added_, ledger_.admit(2), [](const Result<uint64_t>&) {});
+  other_->append(membership::kLedgerStream, added_, ledger_.admit(2),
+                 [](const Result<uint64_t>&) {});
   reading_.append(ledger_.admit(3));
   settle();
   EXPECT_EQ(reading_.last(), 4u);

@@ -21,8 +21,9 @@ class LongRecords : public HostCase {
     std::ranges::sort(options_.founding.coordinators);
     courier_.reset();
     courier_ = network_.connect(name_of(*signer_), {.up_bit_s = 8e6});
-    reading_ = members_[0].courier->read(
-        kLedgerStream, 1, [this](uint64_t, Bytes message) { stream_.push_back(message); });
+    reading_ =
+        members_[0].courier->read(membership::kLedgerStream, 1,
+                                  [this](uint64_t, Bytes message) { stream_.push_back(message); });
   }
   // The host is awake meanwhile, and its link carries what it sends.
   void wait(double seconds) {
@@ -32,9 +33,7 @@ class LongRecords : public HostCase {
     for (int member = 0; member < 3; ++member) report(member);
     wait(0.1);
   }
-  static std::string name_of(const Signer& signer) {
-    return transport::participant_name(signer.key());
-  }
+  static std::string name_of(const Signer& signer) { return participant_name(signer.key()); }
 
   // All are admitted, and the coordinator writes the opening of round 0.
   void come_to_the_first_round() {
@@ -144,15 +143,16 @@ TEST_F(LongRecords, AreLeftBehindWhenTheirWriterDies) {
 TEST_F(LongRecords, AreCompletedIfTheStoreLosesTheirEnd) {
   begin();
   reading_.reset();
-  network_.lose_records(kLedgerStream, 1);
+  network_.lose_records(membership::kLedgerStream, 1);
   for (int member = 0; member < 3; ++member) offer(member, 0, payload(member, 0));
   wait(10);
   report_all();
   wait(5);
   EXPECT_EQ(host_->state().next_round, 2u);
   stream_.clear();
-  reading_ = members_[1].courier->read(
-      kLedgerStream, 1, [this](uint64_t, Bytes message) { stream_.push_back(message); });
+  reading_ =
+      members_[1].courier->read(membership::kLedgerStream, 1,
+                                [this](uint64_t, Bytes message) { stream_.push_back(message); });
   wait(1);
   EXPECT_EQ(stream_.size() - before_, 2 * kParts);
   expect_replayed();
@@ -164,7 +164,7 @@ TEST_F(LongRecords, AreGivenBackByMembersInParts) {
   const std::vector<Bytes> parts(stream_.end() - kParts, stream_.end());
   const membership::Position lost = host_->state().position;
   host_.reset();
-  network_.lose_records(kLedgerStream, kParts);
+  network_.lose_records(membership::kLedgerStream, kParts);
   start(9);
   wait(2);
   ASSERT_EQ(host_->state().next_round, 0u);
@@ -179,7 +179,7 @@ TEST_F(LongRecords, AreNotTakenInPartsFromMembersThatWereNotAsked) {
   begin();
   const std::vector<Bytes> parts(stream_.end() - kParts, stream_.end());
   host_.reset();
-  network_.lose_records(kLedgerStream, kParts);
+  network_.lose_records(membership::kLedgerStream, kParts);
   start(9);
   wait(2);
   for (const Bytes& part : parts) send(2, membership::Supply{2, {part}});
@@ -194,7 +194,7 @@ TEST_F(LongRecords, AreNotWaitedForWhateverAPartClaims) {
   claim[45] = 1;  // 2^56 bytes
   uint64_t last = stream_.size();
   for (const Bytes& message : {claim, stream_.back(), Bytes{'T', 'W', 'L', 'P'}}) {
-    members_[1].courier->append(kLedgerStream, last++, message,
+    members_[1].courier->append(membership::kLedgerStream, last++, message,
                                 [](const Result<uint64_t>& done) { EXPECT_TRUE(done); });
   }
   wait(1);

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "tests/member/written_ledger.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier_memory.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
 namespace {
@@ -69,7 +69,7 @@ class StoreCleaning : public testing::Test {
   transport::MemoryNetwork network_{{}};
   const std::unique_ptr<transport::Courier> host_ = network_.connect("host");
   const std::unique_ptr<transport::Courier> member_ =
-      network_.connect(transport::participant_name(member::member_key(0)));
+      network_.connect(participant_name(member::member_key(0)));
   StoreCleaner cleaner_{*host_};
   membership::State state_;
 };
@@ -130,7 +130,7 @@ TEST_F(StoreCleaning, FreesPayloadsThatAnEarlierHostSaw) {
 
 TEST_F(StoreCleaning, KeepsALatePayloadAsLongAsTheRoundThatCountsIt) {
   const Bytes late = {1, 2, 3};
-  cleaner_.offered(0, transport::participant_name(member::member_key(0)), transport::blob_id(late));
+  cleaner_.offered(0, participant_name(member::member_key(0)), transport::blob_id(late));
   state_.snapshots[0] = {};
   close(0, 5, {4});
   close(1, 15, late, 0);
@@ -144,7 +144,7 @@ TEST_F(StoreCleaning, KeepsALatePayloadThatMayStillCount) {
   const Bytes late = {1, 2, 3};
   member_->put(std::make_shared<const Bytes>(late), transport::Priority::kRound,
                [](const Result<void>&) {});
-  cleaner_.offered(0, transport::participant_name(member::member_key(0)), transport::blob_id(late));
+  cleaner_.offered(0, participant_name(member::member_key(0)), transport::blob_id(late));
   state_.snapshots[0] = {};
   state_.overdue[{0, 0, 0}] = {{}, 1, 3};
   close(0, 5, {4});

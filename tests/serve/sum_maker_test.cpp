@@ -15,9 +15,9 @@ namespace {
 class HostThatSums : public HostCase {
  protected:
   HostThatSums() {
-    options_.sums = SumRule{config::Sums::kCoordinator, &transport::kF32};
+    options_.sums = sync::SumRule{config::Sums::kCoordinator, &transport::kF32};
     heard_ = members_[0].courier->subscribe(
-        "", kCoordinatorsTopic, [this](const std::string&, const Bytes& bytes) {
+        "", membership::kCoordinatorsTopic, [this](const std::string&, const Bytes& bytes) {
           const auto statement = membership::decode_statement(bytes, kRun, verify);
           ASSERT_TRUE(statement);
           if (const auto* sum = std::get_if<membership::Sum>(&statement->message)) {
@@ -66,7 +66,7 @@ TEST_F(HostThatSums, StoresTheSumOfWhatWasCommittedAndSaysSo) {
   for (int member = 0; member < 3; ++member) {
     listed[static_cast<size_t>(member)].payload = transport::blob_id(values_of(member, 1)).name;
   }
-  EXPECT_EQ(sums_[1].contributions, digest_of(listed));
+  EXPECT_EQ(sums_[1].contributions, sync::digest_of(listed));
   EXPECT_EQ(fetched(sums_[1]), std::vector<float>(16, 2 + 4 + 6));
 }
 

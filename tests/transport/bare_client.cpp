@@ -14,9 +14,9 @@
 
 #include "nats_run.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/transport/nats/nats_jwt.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "mailbox_world.h"
 #include "tests/file_size_limit.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/nats_answers.h"
 
 namespace thinwire::transport {
 namespace {

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "nats_run.h"
+#include "thinwire/base/nkey.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/courier_nats.h"
-#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nats_connection.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

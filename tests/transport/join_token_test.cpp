@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/nats/certificates.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

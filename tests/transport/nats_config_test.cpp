@@ -8,7 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::transport {
 namespace {

@@ -9,7 +9,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::transport {
 namespace {

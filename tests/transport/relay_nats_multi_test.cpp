@@ -6,7 +6,7 @@
 #include <string>
 
 #include "relayed_run.h"
-#include "thinwire/transport/nats/nats_answers.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::transport {
 namespace {

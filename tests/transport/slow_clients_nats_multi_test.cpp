@@ -9,7 +9,7 @@
 #include "bare_client.h"
 #include "nats_run.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/transport/nats/nats_answers.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/nats_subjects.h"
 
 namespace thinwire::transport {

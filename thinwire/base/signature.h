@@ -47,7 +47,6 @@ bool verify(const PublicKey& key, std::span<const uint8_t> message, const Signat
 // The envelope of signed messages: what they begin and end with.
 //
 //   magic (4 bytes) | version (u16) | content | Ed25519 signature of all bytes before it (64)
-
 struct MessageFormat {
   std::string_view magic;
   uint16_t version = 1;

@@ -13,6 +13,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/cluster.h"
@@ -20,7 +21,6 @@
 #include "thinwire/transport/mailbox/courier_mailbox.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/join_token.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -51,7 +51,7 @@ Result<std::unique_ptr<transport::Courier>> try_once(Access& access, const Ident
                                             .timeout_s = kTimeoutSeconds,
                                             .jwt = as.jwt},
                                  .run = access.run,
-                                 .self = transport::participant_name(make_signer(as.seed)->key()),
+                                 .self = participant_name(make_signer(as.seed)->key()),
                                  .max_blob_bytes = kMaxBlobBytes};
   if (!access.newcomer.jwt.empty()) {  // a cluster
     options.target.server_name = "";
@@ -123,8 +123,7 @@ bool holds_other_files(const fs::path& folder) {
   std::error_code unreadable;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, unreadable)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with('.') &&
-        !transport::decode_public_key(transport::NKeyKind::kUser, name).has_value()) {
+    if (!name.starts_with('.') && !decode_public_key(NKeyKind::kUser, name).has_value()) {
       return true;
     }
   }
@@ -172,7 +171,7 @@ void say_that_it_waits(const std::string& what, const std::string& why, double s
 Access parse_access(const std::string& address, const std::string& token, const fs::path& ca) {
   Result<transport::JoinToken> decoded = transport::decode_join_token(token);
   if (!decoded) throw UsageError("--token: " + decoded.error().message);
-  const auto founder = transport::decode_public_key(transport::NKeyKind::kUser, decoded->run);
+  const auto founder = decode_public_key(NKeyKind::kUser, decoded->run);
   if (!founder) {
     throw UsageError(fmt::format("--token: it is for '{}', which is not a run of `thinwire serve`",
                                  decoded->run));
@@ -240,7 +239,7 @@ void await_mailbox(const Access& access) {
 std::unique_ptr<transport::Courier> open_mailbox(
     const fs::path& folder, const PublicKey& founder, const std::string& self, bool leaves_nothing,
     std::function<void(const std::string& sentence)> notice) {
-  const std::string run = transport::participant_name(founder);
+  const std::string run = participant_name(founder);
   auto courier = transport::open_mailbox_courier({.folder = folder,
                                                   .run = run,
                                                   .self = self,
@@ -288,8 +287,8 @@ std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) 
     // Several machines have the token, and each needs a folder of its own.
     const bool newcomer = as.seed == access.newcomer.seed;
     const PublicKey key = make_signer(newcomer ? make_seed() : as.seed)->key();
-    return open_mailbox(access.address(), access.founder, transport::participant_name(key),
-                        newcomer, access.message);
+    return open_mailbox(access.address(), access.founder, participant_name(key), newcomer,
+                        access.message);
   }
   auto courier = reach(access, as);
   if (courier) return std::move(*courier);
@@ -318,8 +317,7 @@ Bytes fetch_blob(transport::Courier& courier, const std::string& what,
   const Stopwatch watch;
   for (bool waits = false;; waits = true) {
     Waiting<Bytes> got;
-    courier.get(blob, {transport::participant_name(holder)}, transport::Priority::kBulk,
-                got.setter());
+    courier.get(blob, {participant_name(holder)}, transport::Priority::kBulk, got.setter());
     Result<Bytes> bytes = got.wait(stop);
     if (bytes) return std::move(*bytes);
     const double limit_s = patience_with(bytes.error().kind, patience);

@@ -11,17 +11,15 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/certificates.h"
 #include "thinwire/transport/nats/nats_jwt.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
-
-using transport::NKeyKind;
 
 constexpr std::string_view kSchemes[] = {"tls://", "nats://"};
 constexpr const char* kDefaultPort = ":4222";
@@ -79,11 +77,11 @@ transport::AccountKey parse_account_key(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     std::istringstream words(line.substr(0, line.find('#')));
     for (std::string word; words >> word;) {
-      if (transport::decode_seed(NKeyKind::kUser, word)) {
+      if (decode_seed(NKeyKind::kUser, word)) {
         throw_no_key("it holds the credentials of a user, who cannot admit members");
       }
-      if (const auto found = transport::decode_seed(NKeyKind::kAccount, word)) seed = found;
-      if (const auto found = transport::decode_public_key(NKeyKind::kAccount, word)) {
+      if (const auto found = decode_seed(NKeyKind::kAccount, word)) seed = found;
+      if (const auto found = decode_public_key(NKeyKind::kAccount, word)) {
         account = found;
       }
     }
@@ -93,9 +91,8 @@ transport::AccountKey parse_account_key(const std::string& text) {
 }
 
 std::string print_account_key(const transport::AccountKey& key, const std::string& comment) {
-  return fmt::format("# {}\n{}\n{}\n", comment,
-                     transport::encode_public_key(NKeyKind::kAccount, key.account),
-                     transport::encode_seed(NKeyKind::kAccount, key.secret));
+  return fmt::format("# {}\n{}\n{}\n", comment, encode_public_key(NKeyKind::kAccount, key.account),
+                     encode_seed(NKeyKind::kAccount, key.secret));
 }
 
 Seed coordinators_seed(const transport::AccountKey& account, uint64_t run,
@@ -113,7 +110,6 @@ Seed coordinators_seed(const transport::AccountKey& account, uint64_t run,
 namespace {
 
 using transport::AccountKey;
-using transport::NKeyKind;
 
 constexpr const char* kOperator = "operator";
 constexpr const char* kSystem = "SYS";
@@ -145,7 +141,7 @@ std::map<std::string, AccountKey> load_accounts(const fs::path& folder) {
 }
 
 std::string account_name(const PublicKey& key) {
-  return transport::encode_public_key(NKeyKind::kAccount, key);
+  return encode_public_key(NKeyKind::kAccount, key);
 }
 
 std::string configuration(const Signer& operator_key,

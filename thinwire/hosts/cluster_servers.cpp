@@ -1,12 +1,12 @@
 #include <algorithm>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/store_need.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -35,7 +35,7 @@ class ClusterServers final : public RunServers {
   }
   std::unique_ptr<transport::Courier> connect() override {
     const PublicKey key = make_signer(seed_)->key();
-    const std::string name = transport::participant_name(key);
+    const std::string name = participant_name(key);
     const std::vector<std::string> sites = entrance_.sites();
     return connect_coordinator(
         {.target = {.servers = entrance_.servers(),
@@ -47,7 +47,7 @@ class ClusterServers final : public RunServers {
                     .server_name = "",
                     .only_these = !sites.empty()},
          .name = name,
-         .streams = {serve::kLedgerStream, kEntryStream, kKeysStream},
+         .streams = {membership::kLedgerStream, kEntryStream, kKeysStream},
          .replicas = kReplicas,
          .settle_s = kSettleSeconds,
          .site = sites.empty() ? "" : sites.front()},

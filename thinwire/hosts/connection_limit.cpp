@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "thinwire/transport/nats/nats_answers.h"
+#include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -10,6 +10,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
@@ -17,7 +18,6 @@
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/join_token.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -95,7 +95,7 @@ fs::path ClusterEntrance::authority_file(const fs::path& /*server_folder*/) cons
 
 std::string ClusterEntrance::jwt(const std::string& run, const transport::NatsUser& user) const {
   const auto now = static_cast<int64_t>(unix_seconds());
-  std::vector<std::string> streams = {serve::kLedgerStream, kEntryStream};
+  std::vector<std::string> streams = {membership::kLedgerStream, kEntryStream};
   if (user.role == transport::NatsRole::kCoordinator) streams.emplace_back(kKeysStream);
   const transport::NatsSubjects subjects(run, options_.sites);
   return transport::user_jwt(account_, subjects, streams, user, now);
@@ -104,8 +104,8 @@ std::string ClusterEntrance::jwt(const std::string& run, const transport::NatsUs
 std::string ClusterEntrance::token(const std::string& run, const Seed& secret,
                                    int64_t expires) const {
   const PublicKey key = make_signer(secret)->key();
-  const transport::NatsUser newcomer{transport::participant_name(key), key,
-                                     transport::NatsRole::kNewcomer, expires};
+  const transport::NatsUser newcomer{participant_name(key), key, transport::NatsRole::kNewcomer,
+                                     expires};
   return transport::encode_join_token({.run = run,
                                        .secret = secret,
                                        .servers = servers_,
@@ -122,8 +122,7 @@ std::string ClusterEntrance::after_revoking(const std::vector<PublicKey>& keys) 
   for (const PublicKey& key : keys) {
     text +=
         fmt::format("\n  nsc revocations add-user --account {} --user-public-key {}",
-                    transport::encode_public_key(transport::NKeyKind::kAccount, account_.account),
-                    transport::participant_name(key));
+                    encode_public_key(NKeyKind::kAccount, account_.account), participant_name(key));
   }
   return text;
 }

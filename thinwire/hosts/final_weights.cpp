@@ -10,6 +10,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/adapter_base.h"
@@ -21,7 +22,6 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/train/params_digest.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -164,7 +164,7 @@ void WeightsReception::take_end(double now) {
   untold_ = now;
   message_(kept_ ? fmt::format("{} are in {}", kWhat, run_.recipe.run.dir)
                  : fmt::format("{} of the member with key {} are not kept: {}", kWhat,
-                               transport::key_id(offered_->member), failure_));
+                               key_id(offered_->member), failure_));
 }
 
 void WeightsReception::expect(double now) {
@@ -217,7 +217,7 @@ Result<WeightsAnswer> WeightsReception::answer(const Request& request,
 }
 
 void WeightsReception::receive(const Offered& offered, uint64_t digest) {
-  const std::string holder = transport::participant_name(offered.member);
+  const std::string holder = participant_name(offered.member);
   const auto fetch = [&](const transport::BlobId& blob) {
     return fetch_blob(courier_, kWhat, blob, offered.member, patience_, &stop_);
   };

@@ -10,6 +10,7 @@
 
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/folder_claim.h"
@@ -26,7 +27,6 @@
 #include "thinwire/member/member.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 
@@ -186,7 +186,7 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
     if (!options.access.newcomer.jwt.empty()) {  // on a cluster
       const auto down =
           measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
-                        transport::participant_name(options.access.founder));
+                        participant_name(options.access.founder));
       link->down_bytes_s = down.value_or(link->down_bytes_s);
     }
   }

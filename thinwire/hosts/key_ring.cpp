@@ -10,8 +10,8 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -27,8 +27,7 @@ constexpr int kIndent = 2;
 constexpr double kDaySeconds = 24 * 3600;
 
 PublicKey read_key(const Json& json) {
-  const auto key =
-      transport::decode_public_key(transport::NKeyKind::kUser, json.get<std::string>());
+  const auto key = decode_public_key(NKeyKind::kUser, json.get<std::string>());
   if (!key) throw Error("an invalid key");
   return *key;
 }
@@ -40,7 +39,7 @@ Role read_role(const Json& json) {
 }
 
 Json print(const IssuedToken& token) {
-  return {{"key", transport::participant_name(token.key)},
+  return {{"key", participant_name(token.key)},
           {"role", name_of(token.role)},
           {"issued", token.issued},
           {"expires", token.expires},
@@ -49,8 +48,8 @@ Json print(const IssuedToken& token) {
 }
 
 Json print(const EnrolledKey& key) {
-  Json json = {{"key", transport::participant_name(key.key)},
-               {"token", transport::participant_name(key.token)},
+  Json json = {{"key", participant_name(key.key)},
+               {"token", participant_name(key.token)},
                {"role", name_of(key.role)},
                {"enrolled", key.enrolled},
                {"revoked", key.revoked}};
@@ -100,7 +99,7 @@ std::string why_other_role(std::string_view what, const PublicKey& key, Role rol
       "only shows the run, with `thinwire status`; who trains needs a member's token",
       "checks what members send, with `thinwire join --audit`; who trains needs a member's token"};
   return fmt::format("the {} {} is {} {}'s: it {} (`thinwire keys issue --role`)", what,
-                     transport::key_id(key), role == Role::kMember ? "a" : "an", name_of(role),
+                     key_id(key), role == Role::kMember ? "a" : "an", name_of(role),
                      kUses[static_cast<size_t>(role)]);
 }
 
@@ -138,12 +137,11 @@ IssuedToken make_token(const PublicKey& key, Role role, double days, int64_t now
 }
 
 bool is_called(const PublicKey& key, std::string_view text) {
-  return transport::key_id(key).starts_with(text) ||
-         transport::participant_name(key).starts_with(text);
+  return key_id(key).starts_with(text) || participant_name(key).starts_with(text);
 }
 
 std::string label_of(const PublicKey& key, const std::string& machine) {
-  return transport::key_id(key) + (machine.empty() ? "" : ", " + machine);
+  return key_id(key) + (machine.empty() ? "" : ", " + machine);
 }
 
 std::string KeyRing::enrol(const PublicKey& token, const PublicKey& key, int64_t now,
@@ -193,12 +191,11 @@ KeyRing KeyRing::beyond(const KeyRing& other) const {
 std::vector<transport::NatsUser> KeyRing::users() const {
   std::vector<transport::NatsUser> users;
   for (const IssuedToken& token : tokens) {
-    users.push_back({transport::participant_name(token.key), token.key,
-                     transport::NatsRole::kNewcomer, token.expires, token.revoked});
+    users.push_back({participant_name(token.key), token.key, transport::NatsRole::kNewcomer,
+                     token.expires, token.revoked});
   }
   for (const EnrolledKey& key : keys) {
-    users.push_back(
-        {transport::participant_name(key.key), key.key, role_of(key.role), 0, key.revoked});
+    users.push_back({participant_name(key.key), key.key, role_of(key.role), 0, key.revoked});
   }
   return users;
 }

@@ -73,7 +73,7 @@ struct KeyRing {
 };
 
 // Whether a user who gives this text means the key: the first characters of its id
-// (transport::key_id) or of its whole name.
+// (key_id) or of its whole name.
 bool is_called(const PublicKey& key, std::string_view text);
 
 // A ring as text, and back. Reading throws an exception if the text is not a ring.

@@ -6,12 +6,12 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/transport/nats/join_token.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -56,14 +56,14 @@ report::Table list_keys(const fs::path& run_folder) {
                        {"state", true}},
                       {}};
   for (const IssuedToken& token : ring.tokens) {
-    table.rows.push_back({transport::key_id(token.key), "token", std::string(name_of(token.role)),
+    table.rows.push_back({key_id(token.key), "token", std::string(name_of(token.role)),
                           date(token.issued), token.expires == 0 ? "" : date(token.expires), "",
                           state_of(token, ring)});
   }
   for (const EnrolledKey& key : ring.keys) {
-    table.rows.push_back({transport::key_id(key.key), "key", std::string(name_of(key.role)),
+    table.rows.push_back({key_id(key.key), "key", std::string(name_of(key.role)),
                           date(key.enrolled), "", key.member < 0 ? "" : std::to_string(key.member),
-                          key.revoked ? "revoked" : "by token " + transport::key_id(key.token)});
+                          key.revoked ? "revoked" : "by token " + key_id(key.token)});
   }
   return table;
 }
@@ -74,9 +74,9 @@ std::string issue_token(const fs::path& run_folder, Role role, double days, bool
   const Seed coordinator = coordinator_seed(run_folder);
   IssuedToken token = make_token(make_signer(secret)->key(), role, days, unix_now());
   token.single_use = single_use;
-  std::string text = load_entrance(run_folder / kServerFolder)
-                         ->token(transport::participant_name(make_signer(coordinator)->key()),
-                                 secret, token.expires);
+  std::string text =
+      load_entrance(run_folder / kServerFolder)
+          ->token(participant_name(make_signer(coordinator)->key()), secret, token.expires);
   update_key_ring(run_folder, [&](KeyRing& ring) { ring.tokens.push_back(token); });
   return text;
 }
@@ -91,12 +91,12 @@ std::string what_was_revoked(const KeyRing& revoked, const std::string& id) {
   if (revoked.tokens.empty() && revoked.keys.empty()) return id + " was revoked before";
   std::string text = "revoked ";
   if (!revoked.tokens.empty()) {
-    text += "token " + transport::key_id(revoked.tokens.front().key);
+    text += "token " + key_id(revoked.tokens.front().key);
     if (!revoked.keys.empty()) text += " and with it ";
   }
   std::vector<std::string> ids;
   for (const EnrolledKey& key : revoked.keys) {
-    ids.push_back(transport::key_id(key.key) +
+    ids.push_back(key_id(key.key) +
                   (key.member < 0 ? "" : fmt::format(" (member {})", key.member)));
   }
   if (ids.empty()) return text;

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/store_need.h"
 #include "thinwire/method/combinations.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -37,7 +37,7 @@ class MailboxServers final : public RunServers {
     key_ = make_signer(coordinator)->key();
   }
   std::unique_ptr<transport::Courier> connect() override {
-    return open_mailbox(folder_, key_, transport::participant_name(key_), false,
+    return open_mailbox(folder_, key_, participant_name(key_), false,
                         [told = told_](const std::string& sentence) {
                           const std::lock_guard lock(told->mutex);
                           told->sentences.push_back(sentence);

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/shared_keys.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {

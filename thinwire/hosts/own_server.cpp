@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_description.h"
@@ -16,12 +17,11 @@
 #include "thinwire/hosts/store_need.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/nats/nats_server.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
 
-const std::vector<std::string> kStreams = {serve::kLedgerStream, kEntryStream};
+const std::vector<std::string> kStreams = {membership::kLedgerStream, kEntryStream};
 constexpr double kExpiryPollSeconds = 20;  // between checks for expired users
 // The room on a disk. The server stops storing at its first write that fails, begins again only
 // when it is started again, and until then passes on nothing from the coordinator. So it does not
@@ -47,7 +47,7 @@ class OwnServer final : public RunServers {
     folder_ = fs::path(recipe.run.dir) / kServerFolder;
     seed_ = coordinator;
     key_ = make_signer(seed_)->key();
-    name_ = transport::participant_name(key_);
+    name_ = participant_name(key_);
     server_.emplace(transport::NatsSettings{.host = listen_.host,
                                             .port = listen_.port,
                                             .folder = folder_,

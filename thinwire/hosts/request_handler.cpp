@@ -8,12 +8,12 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/nats/join_token.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -211,7 +211,7 @@ void RequestHandler::enrol(const RequestServer::IncomingRequest& incoming) {
     machine = enrolment->machine;
   }
   if (callbacks_.names_are_checked) {
-    token = transport::decode_public_key(transport::NKeyKind::kUser, incoming.name);
+    token = decode_public_key(NKeyKind::kUser, incoming.name);
   }
   if (!token) return;
   const Result<std::string> jwt = callbacks_.enrol(*token, request.requester, wanted, machine);
@@ -285,8 +285,8 @@ void RequestHandler::place(const RequestServer::IncomingRequest& incoming) {
   });
   if (repeated) return;
   Placement& placement = placements_.emplace_back(Placement{{}, incoming});
-  courier_.place(transport::participant_name(request.requester),
-                 {request.body.begin(), request.body.end()}, placement.placed.setter());
+  courier_.place(participant_name(request.requester), {request.body.begin(), request.body.end()},
+                 placement.placed.setter());
 }
 
 void RequestHandler::finish_placements() {

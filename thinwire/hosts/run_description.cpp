@@ -10,11 +10,11 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -133,8 +133,7 @@ DescribedBase read_base(const Json& json) {
 
 Json print(const membership::Founding& founding) {
   Json coordinators = Json::array();
-  for (const PublicKey& key : founding.coordinators)
-    coordinators.push_back(transport::participant_name(key));
+  for (const PublicKey& key : founding.coordinators) coordinators.push_back(participant_name(key));
   return {{"run", to_hex(founding.run)},
           {"weights", print(transport::BlobId{founding.weights, founding.weights_bytes})},
           {"coordinators", coordinators}};
@@ -145,8 +144,7 @@ membership::Founding read_founding(const Json& json, std::string_view recipe) {
   membership::Founding founding{
       read_digest(json.at("run")), sha256(as_bytes(recipe)), weights.name, weights.bytes, {}};
   for (const Json& one : json.at("coordinators")) {
-    const auto key =
-        transport::decode_public_key(transport::NKeyKind::kUser, one.get<std::string>());
+    const auto key = decode_public_key(NKeyKind::kUser, one.get<std::string>());
     if (!key) throw Malformed{"a coordinator with an invalid key"};
     founding.coordinators.push_back(*key);
   }

@@ -12,6 +12,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/key_ring.h"
@@ -20,7 +21,6 @@
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/report/table.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -128,7 +128,7 @@ std::string why_not_over(const std::vector<int>& unfinished) {
 MemberStatus member_status(int id, const membership::Member& member,
                            const std::map<int, serve::LatestReport>& reports) {
   MemberStatus status{.id = id,
-                      .key = transport::key_id(member.key),
+                      .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
                       .rows_per_second = member.rows_per_second,
                       .offences = member.offences(),

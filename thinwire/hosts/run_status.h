@@ -17,7 +17,7 @@ namespace thinwire::hosts {
 
 struct MemberStatus {
   int id = 0;
-  std::string key;             // its id (transport::key_id)
+  std::string key;             // its id (key_id)
   std::string machine = {};    // what its owner calls it; may be empty
   std::string phase;           // docs/hosts.md, "Phases of a member"
   double silent_s = -1;        // since its last message; -1: none since the coordinator started

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "thinwire/base/names.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/run_status.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -182,7 +182,7 @@ page::MemberNow MembersNow::of(int id) {
   const serve::LatestReport* own = found == reports_.end() ? nullptr : &found->second;
   page::MemberNow shown;
   shown.id = id;
-  shown.name = transport::key_id(member.key);
+  shown.name = key_id(member.key);
   shown.offences = member.offences();
   shown.activity = activity_of(member.phase);
   shown.why = why_in(member.phase, own, member.offences());

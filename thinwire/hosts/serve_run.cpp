@@ -19,6 +19,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
@@ -40,7 +41,6 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/serve/payload_filter.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -158,7 +158,7 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       run_(std::move(run)),
       folder_(run_.recipe.run.dir),
       signer_(make_signer(run_.seed)),
-      name_(transport::participant_name(signer_->key())),
+      name_(participant_name(signer_->key())),
       admission_(folder_, options.token_days),
       servers_(std::move(servers)),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
@@ -206,7 +206,7 @@ void Service::start_host() {
   options.founding = run_.description.founding;
   options.remembered = ledger_.remembered();
   options.standby = another_leads();
-  options.sums = serve::sum_rule(run_.recipe);
+  options.sums = sync::sum_rule(run_.recipe);
   options.keeps = !servers_->entrance().sites().empty();
   options.equal_rows = run_.recipe.sync.shares == config::RowShares::kEqual;
   options.snapshot_bytes = static_cast<uint64_t>(snapshot_bytes(run_.recipe));
@@ -393,7 +393,7 @@ void Service::shut_out_crowding() {
     admission_.revoke(owner);
     announce(fmt::format(
         "the participant with key {} was shut out: it had more than {} connections for {:g} s",
-        transport::key_id(owner), kMaxConnections, kToleratedSeconds));
+        key_id(owner), kMaxConnections, kToleratedSeconds));
   }
 }
 

@@ -14,10 +14,10 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::hosts {
 
@@ -28,11 +28,10 @@ void make_private_folder(const fs::path& folder);
 
 // The secret in `file`, which is in a private folder, as the text of an NKey seed. Throws Error if
 // the file is missing or holds something else.
-Seed load_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
-void store_seed(const fs::path& file, const Seed& seed,
-                transport::NKeyKind kind = transport::NKeyKind::kUser);
+Seed load_seed(const fs::path& file, NKeyKind kind = NKeyKind::kUser);
+void store_seed(const fs::path& file, const Seed& seed, NKeyKind kind = NKeyKind::kUser);
 // Like load_seed, but creates and stores a seed if the file is missing.
-Seed load_or_make_seed(const fs::path& file, transport::NKeyKind kind = transport::NKeyKind::kUser);
+Seed load_or_make_seed(const fs::path& file, NKeyKind kind = NKeyKind::kUser);
 
 inline constexpr const char* kKeysStream = "keys";
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/serve/committed_sum.h"
+#include "thinwire/sync/committed_sum.h"
 
 namespace thinwire::member {
 void CommittedCommunicator::computed(uint64_t round, double seconds) {
@@ -122,7 +122,8 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   if (!commit) return tl::unexpected(commit.error());
   const auto opening = follower_.opening(operation.round);
   if (!opening) return tl::unexpected(opening.error());
-  const float factor = serve::mean_factor(plan_, *opening, operation.from, serve::summed(*commit));
+  const float factor =
+      membership::mean_factor(plan_, *opening, operation.from, sync::summed(*commit));
   const auto sum = follower_.sum(*commit, operation.codec->type, factor);
   if (!sum) return tl::unexpected(sum.error());
   if (*sum != nullptr) {
@@ -132,7 +133,7 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   }
   const auto deliveries = fetch(*commit);
   if (!deliveries) return tl::unexpected(deliveries.error());
-  return serve::sum_committed(*operation.codec, *deliveries, factor, out, memory_);
+  return sync::sum_committed(*operation.codec, *deliveries, factor, out, memory_);
 }
 
 std::unique_ptr<transport::Communicator> CommittedCommunicator::split(std::span<const int>) {

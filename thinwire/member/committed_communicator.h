@@ -8,7 +8,7 @@
 // them for all members where sync.sums says so, and a member receives one encoded buffer.
 // Otherwise, and where it hears of no sum in time, a member fetches all contributions and forms the
 // whole sum itself; it then receives members - 1 encoded buffers. If the commit leaves members out,
-// the sum is scaled up to a mean over those that it lists (serve/committed_sum.h). Where late
+// the sum is scaled up to a mean over those that it lists (sync/committed_sum.h). Where late
 // contributions count (sync.late), a commit may also list those of the fragment's last turn.
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/member/follower_impl.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -250,8 +250,8 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
   const uint64_t round = commit.operation.round;
   Lock lock(mutex_);
   if (!machine_.forms_sum(commit)) return nullptr;
-  const std::vector<Contribution> listed = serve::summed(commit);
-  const Sha256 contributions = serve::digest_of(listed);
+  const std::vector<Contribution> listed = sync::summed(commit);
+  const Sha256 contributions = sync::digest_of(listed);
   const double until = machine_.sum_is_due(round);
   const auto ready = [&] {
     return machine_.sum_said(contributions) != nullptr || monotonic_seconds() >= until;
@@ -295,7 +295,7 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::payload(const Contribution&
   {
     const std::lock_guard lock(mutex_);
     const auto member = static_cast<size_t>(contribution.member);
-    holder = transport::participant_name(machine_.view().state().members[member].key);
+    holder = participant_name(machine_.view().state().members[member].key);
   }
   auto payload = fetch(id, holder, transport::Priority::kCatchUp);
   fetcher_.forget(id);

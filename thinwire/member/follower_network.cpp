@@ -7,7 +7,7 @@
 #include "thinwire/base/cases.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/member/follower_impl.h"
-#include "thinwire/serve/coordinator_host.h"
+#include "thinwire/membership/messages.h"
 
 namespace thinwire::member {
 namespace {
@@ -36,9 +36,9 @@ Follower::Impl::Impl(transport::Courier& courier, const Signer& signer,
 
 void Follower::Impl::start() {
   statements_ =
-      courier_.subscribe("", serve::kCoordinatorsTopic,
+      courier_.subscribe("", membership::kCoordinatorsTopic,
                          [this](const std::string&, const Bytes& bytes) { receive(bytes); });
-  statements_of_others_ = courier_.subscribe("", serve::kMembersTopic,
+  statements_of_others_ = courier_.subscribe("", membership::kMembersTopic,
                                              [this](const std::string& from, const Bytes& bytes) {
                                                fetcher_.heard(from);
                                                receive_from_member(bytes);
@@ -101,7 +101,7 @@ void Follower::Impl::fetch_early(const Holders& holders) {
 void Follower::Impl::say(const Message& message) {
   const std::lock_guard lock(sending_);
   courier_.publish(
-      is_for_coordinators(message) ? serve::kAnnouncementsTopic : serve::kMembersTopic,
+      is_for_coordinators(message) ? membership::kAnnouncementsTopic : membership::kMembersTopic,
       membership::encode_statement(
           {settings_.machine.founding.run, signer_.key(), numbers_.next(), message}, signer_));
 }
@@ -162,7 +162,7 @@ void Follower::Impl::announce_leaving(double seconds) {
 void Follower::Impl::read_ledger() {
   ledger_.reset();
   with_machine([](MemberMachine& machine) { machine.begin_reading(); });
-  ledger_ = courier_.read(serve::kLedgerStream, 1, [this](uint64_t place, Bytes message) {
+  ledger_ = courier_.read(membership::kLedgerStream, 1, [this](uint64_t place, Bytes message) {
     with_machine([&](MemberMachine& machine) {
       machine.read(place, std::move(message), monotonic_seconds());
     });
@@ -172,7 +172,7 @@ void Follower::Impl::read_ledger() {
 
 void Follower::Impl::ask_for_end() {
   const std::weak_ptr<Impl> weak = weak_from_this();
-  courier_.last(serve::kLedgerStream, [weak](const Result<uint64_t>& last) {
+  courier_.last(membership::kLedgerStream, [weak](const Result<uint64_t>& last) {
     const auto self = weak.lock();
     if (!self) return;
     self->with_machine([&](MemberMachine& machine) {

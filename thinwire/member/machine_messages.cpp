@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/member/member_machine.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -275,14 +275,14 @@ void MemberMachine::note_sum(const membership::Sum& sum, std::string holder) {
 }
 
 bool MemberMachine::is_left_to_members(const Commit& commit) const {
-  const SumSaid* said = sum_said(serve::digest_of(serve::summed(commit)));
+  const SumSaid* said = sum_said(sync::digest_of(sync::summed(commit)));
   return said != nullptr && said->sum.bytes == 0 && !said->holder.empty();
 }
 
 // It is fetched as payloads are: while the worker may still be computing a later round.
 void MemberMachine::take_sum(const membership::Sum& sum, const PublicKey& author) {
   if (!settings_.sums || sum_said(sum.contributions) != nullptr) return;  // known, or too late
-  note_sum(sum, transport::participant_name(author));
+  note_sum(sum, participant_name(author));
   if (!has_begun(sum.round)) return;
   if (sum.bytes > 0) return fetch_early({{sums_said_.back().id(), {sums_said_.back().holder}}});
   const membership::Closing* closing = this->closing(sum.round);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/member/member_machine.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 
@@ -32,10 +32,10 @@ std::optional<StartState> MemberMachine::start_state() {
   StartState start{sequence, false, {held.content, held.bytes}, {}};
   for (const int holder : held.holders) {
     const PublicKey& key = state.members[static_cast<size_t>(holder)].key;
-    start.holders.push_back(transport::participant_name(key));
+    start.holders.push_back(participant_name(key));
   }
   for (const PublicKey& key : state.founding->coordinators) {
-    if (sequence == 0) start.holders.push_back(transport::participant_name(key));
+    if (sequence == 0) start.holders.push_back(participant_name(key));
   }
   return start;
 }

@@ -14,6 +14,7 @@
 
 #include "thinwire/base/cores.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
@@ -44,7 +45,6 @@
 #include "thinwire/train/resolve.h"
 #include "thinwire/train/text.h"
 #include "thinwire/train/worker.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -99,7 +99,7 @@ class Membership {
                         .down_bytes_s = options_.down_bytes_s,
                         .checkpoint = own ? std::optional(own->place) : std::nullopt,
                         .late = recipe_.sync.late,
-                        .sums = serve::sum_rule(recipe_),
+                        .sums = sync::sum_rule(recipe_),
                         .audits = options_.audits,
                         .records = own ? std::move(own->records) : std::map<uint64_t, Bytes>()},
                        options_.stop,
@@ -288,7 +288,7 @@ class Membership {
   static StartState first_state(const membership::Founding& founding) {
     StartState first{0, false, {founding.weights, founding.weights_bytes}, {}};
     for (const PublicKey& key : founding.coordinators) {
-      first.holders.push_back(transport::participant_name(key));
+      first.holders.push_back(participant_name(key));
     }
     return first;
   }

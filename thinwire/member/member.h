@@ -3,7 +3,7 @@
 //
 // A member needs the run's recipe, and its vocabulary and data on its own disk or the program's
 // own model, and a courier whose name is
-// that of its key (transport::participant_name). It learns everything else from the ledger: when it
+// that of its key (participant_name). It learns everything else from the ledger: when it
 // takes part, with which rows, what counts, and which snapshot to start from. It holds no more than
 // what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
 // recipe's rules, summary. Its losses are over its own rows.

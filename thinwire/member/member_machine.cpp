@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/membership/ledger.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::member {
 namespace {
@@ -71,7 +71,7 @@ void MemberMachine::read(uint64_t place, Bytes message, double now) {
     const LedgerView::Fork& fork = view_.fork();
     starts_over_ =
         fmt::format("the ledger's history changed: the coordinator {} signed another record {}",
-                    transport::key_id(fork.writer), fork.sequence);
+                    key_id(fork.writer), fork.sequence);
     reads_again_ = true;
     return act_soon();
   }
@@ -181,7 +181,7 @@ Holders MemberMachine::holders_of(const Commit& commit) const {
   Holders holders;
   for (const Contribution& one : commit.contributions) {
     const PublicKey& key = view_.state().members[static_cast<size_t>(one.member)].key;
-    holders[{one.payload, one.bytes}].push_back(transport::participant_name(key));
+    holders[{one.payload, one.bytes}].push_back(participant_name(key));
   }
   return holders;
 }

@@ -25,7 +25,7 @@
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
 #include "thinwire/membership/run_plan.h"
-#include "thinwire/serve/committed_sum.h"
+#include "thinwire/sync/committed_sum.h"
 #include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::member {
@@ -36,7 +36,7 @@ struct MachineSettings {
   double down_bytes_s = 0;
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
   config::LateContributions late = config::LateContributions::kDrop;  // sync.late
-  std::optional<serve::SumRule> sums = {};  // that the coordinator forms (serve::sum_rule)
+  std::optional<sync::SumRule> sums = {};  // that the coordinator forms (sync::sum_rule)
   // It follows the run without being a member, from the newest snapshot on, and says nothing but
   // what it audits (docs/audits.md).
   bool audits = false;
@@ -204,7 +204,7 @@ class MemberMachine {
   bool forms_sum(const Commit& commit) const {
     return settings_.sums && settings_.sums->applies(commit);
   }
-  // The sum of these contributions (serve::digest_of); null: nobody has said anything of it.
+  // The sum of these contributions (sync::digest_of); null: nobody has said anything of it.
   const SumSaid* sum_said(const Sha256& contributions) const;
   // Until when it is waited for.
   double sum_is_due(uint64_t round) const;

@@ -17,6 +17,13 @@
 
 namespace thinwire::membership {
 
+// The topics of a courier's statements: what members say to all, what they say to coordinators
+// alone, and what coordinators say to all; and the stream of the ledger.
+inline constexpr const char* kMembersTopic = "member";
+inline constexpr const char* kAnnouncementsTopic = "announcement";
+inline constexpr const char* kCoordinatorsTopic = "coordinator";
+inline constexpr const char* kLedgerStream = "ledger";
+
 // --- from members; each also shows that the member is present
 
 // Asks to take part: a member's process has started, restarted or returned.
@@ -93,7 +100,7 @@ struct Overtaken {
   Bytes later;  // the whole statement, with its signature
 };
 
-// From coordinators: the author has stored the sum of what a commit lists (serve/committed_sum.h).
+// From coordinators: the author has stored the sum of what a commit lists (sync/committed_sum.h).
 // Members may take it instead of the contributions. Without bytes: it forms none, so that members
 // need not wait for it.
 struct Sum {

@@ -202,4 +202,26 @@ uint64_t room_for_members(const RunPlan& plan, const Options& options) {
   return (options.max_record_bytes - rest) / each;
 }
 
+float mean_factor(const RunPlan& plan, const Opening& opening, const std::vector<int>& from,
+                  const std::vector<Contribution>& listed) {
+  uint64_t all = 0;
+  for (const Share& share : opening.roster) {
+    const bool contributes = from.empty() || std::ranges::find(from, share.member) != from.end();
+    if (contributes) all += weight_of(opening, share.member);
+  }
+  uint64_t there = 0;
+  double late = 0;
+  for (const Contribution& one : listed) {
+    if (one.round == opening.round) {
+      there += one.weight;
+    } else {
+      const uint64_t rows = plan.batch() * plan.round(one.round).steps.size();
+      late += static_cast<double>(one.weight) / static_cast<double>(rows);
+    }
+  }
+  const auto of = static_cast<double>(all);
+  if (late > 0) return static_cast<float>(1 / (static_cast<double>(there) / of + late));
+  return there == 0 || there == all ? 1 : static_cast<float>(of / static_cast<double>(there));
+}
+
 }  // namespace thinwire::membership

@@ -133,4 +133,13 @@ inline constexpr uint64_t kAdmittedAtOnce = 256;
 // options.max_record_bytes, whichever round it is; at least 1.
 uint64_t room_for_members(const RunPlan& plan, const Options& options);
 
+// The factor that turns a sum over what a commit lists into a mean: members weight what they send
+// by their share of the rows of all contributors, and a commit may leave some out, or list late
+// contributions of an earlier round. It is 1 divided by the sum of the listed shares; exactly 1 if
+// none is left out or late, and 1 if none is listed. A late contribution's share is that of its
+// rows in the whole batch of its own round, whoever contributed to that. `from` as for
+// transport::Communicator::start_all_reduce; empty: the whole roster.
+float mean_factor(const RunPlan& plan, const Opening& opening, const std::vector<int>& from,
+                  const std::vector<Contribution>& listed);
+
 }  // namespace thinwire::membership

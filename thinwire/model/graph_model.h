@@ -16,7 +16,6 @@ namespace thinwire::model {
 
 // What an architecture computes, as a sequence of operations (ops.h), forward and backward. One
 // graph serves every backend and precision, training and decoding alike.
-
 enum class Purpose : uint8_t {
   kTraining,
   kDecoding,  // no backward pass, so blocks share their slots

@@ -22,7 +22,7 @@ membership::Overdue overdue_name(const Offer& offer) {
 const HostOptions& checked(const transport::Courier& courier, const Signer& signer,
                            const HostOptions& options) {
   options.membership.check();
-  const std::string name = transport::participant_name(signer.key());
+  const std::string name = participant_name(signer.key());
   if (courier.self() != name) {
     throw UsageError(fmt::format(
         "a coordinator's courier must have the name of its key, {}, got {}", name, courier.self()));
@@ -46,8 +46,8 @@ CoordinatorHost::Impl::Impl(transport::Courier& courier, const Signer& signer,
               [this](int member) { return coordinator_.may_contribute(member); }),
       coordinator_(plan, options_.membership, signer, verify, options_.founding, options_.standby,
                    options_.remembered),
-      statements_(subscribe(kMembersTopic)),
-      announcements_(subscribe(kAnnouncementsTopic)),
+      statements_(subscribe(membership::kMembersTopic)),
+      announcements_(subscribe(membership::kAnnouncementsTopic)),
       departures_(courier.subscribe(transport::kServerParticipant, transport::kDepartureTopic,
                                     [inbox = inbox_](const std::string& from, Bytes statement) {
                                       if (from == transport::kServerParticipant) {
@@ -233,7 +233,7 @@ void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {
 }
 
 std::string CoordinatorHost::Impl::courier_of(int member) const {
-  return transport::participant_name(coordinator_.state().members[static_cast<size_t>(member)].key);
+  return participant_name(coordinator_.state().members[static_cast<size_t>(member)].key);
 }
 
 void CoordinatorHost::Impl::act(const membership::Append& append) {
@@ -257,15 +257,15 @@ void CoordinatorHost::Impl::act(const membership::Refuse& refuse) {
   // What is refused is often said again and again, until its sender has read the refusal.
   if (told_refused_.size() >= kToldRefusals) told_refused_.clear();
   if (told_refused_.emplace(refuse.key, refuse.why).second) {
-    notify(fmt::format("the participant with key {} was refused: {}", transport::key_id(refuse.key),
-                       refuse.why));
+    notify(
+        fmt::format("the participant with key {} was refused: {}", key_id(refuse.key), refuse.why));
   }
   send(refuse);
 }
 
 void CoordinatorHost::Impl::send(Message message) {
   courier_.publish(
-      kCoordinatorsTopic,
+      membership::kCoordinatorsTopic,
       membership::encode_statement(
           {options_.founding.run, signer_.key(), numbers_.next(), std::move(message)}, signer_));
 }

@@ -1,7 +1,7 @@
 // Runs a coordinator (membership/coordinator.h) over a courier: receives the members' statements,
 // reads the ledger, and carries out the coordinator's actions. docs/hosts.md.
 //
-// Names. Every participant's courier has a name derived from its key (transport::participant_name),
+// Names. Every participant's courier has a name derived from its key (participant_name),
 // so that a key in the ledger tells whose blobs to request. Members publish statements on the topic
 // kMembersTopic, or kAnnouncementsTopic, which only coordinators hear; coordinators on
 // kCoordinatorsTopic; the ledger is the stream kLedgerStream, of messages_of() each record.
@@ -27,16 +27,11 @@
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
-#include "thinwire/serve/committed_sum.h"
 #include "thinwire/serve/payload_filter.h"
+#include "thinwire/sync/committed_sum.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
-
-inline constexpr const char* kMembersTopic = "member";
-inline constexpr const char* kAnnouncementsTopic = "announcement";
-inline constexpr const char* kCoordinatorsTopic = "coordinator";
-inline constexpr const char* kLedgerStream = "ledger";
 
 // All of them may be empty. They are called on the thread that ticks, with no locks held.
 struct HostHooks {
@@ -74,7 +69,7 @@ struct HostOptions {
   // A standby acts once something has been due for takeover_s and nobody has recorded it.
   bool standby = false;
   HostHooks hooks = {};
-  std::optional<SumRule> sums = std::nullopt;  // that it forms for members (sum_rule)
+  std::optional<sync::SumRule> sums = std::nullopt;  // that it forms for members (sync::sum_rule)
   // Stores what members offer under its own name, too. What is stored under that name before the
   // host starts is not dropped with these copies, nor is what protect() names.
   bool keeps = false;

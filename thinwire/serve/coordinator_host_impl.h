@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
@@ -29,14 +30,12 @@
 #include "thinwire/serve/stray_cleaner.h"
 #include "thinwire/serve/sum_maker.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/nats/nats_answers.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
 
 // The members' latest reports, which are not in the ledger: for display, and to tell when a
 // finished run is over.
-
+//
 // Not thread-safe. Times are seconds during which the coordinator's host was awake.
 class LatestReports {
  public:

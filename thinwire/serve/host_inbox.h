@@ -22,7 +22,7 @@ namespace thinwire::serve {
 struct ReceivedStatement {
   Bytes bytes;
 };
-// The network's statements about connections that ended (transport/nats/nats_answers.h).
+// The network's statements about connections that ended (transport/courier/courier.h).
 struct ReceivedDeparture {
   Bytes bytes;
 };

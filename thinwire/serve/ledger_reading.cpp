@@ -16,7 +16,7 @@ void LedgerReading::begin() {
   last_ = last_record_ = 0;
   joiner_ = {};
   long_record_ = {};
-  ledger_ = courier_.read(kLedgerStream, 1,
+  ledger_ = courier_.read(membership::kLedgerStream, 1,
                           [inbox = inbox_, reading = ++reading_](uint64_t sequence, Bytes record) {
                             inbox->add(ReadRecord{reading, sequence, std::move(record)});
                           });
@@ -34,7 +34,7 @@ void LedgerReading::follow_connection(std::vector<membership::Input>& inputs) {
 }
 
 void LedgerReading::ask_for_end() {
-  courier_.last(kLedgerStream,
+  courier_.last(membership::kLedgerStream,
                 [inbox = inbox_, reading = reading_, known = last_](const Result<uint64_t>& last) {
                   inbox->add(StreamEnd{reading, known, last});
                 });
@@ -83,7 +83,7 @@ void LedgerReading::append(const Bytes& record) {
   for (size_t i = joiner_.held(name); i < messages.size(); ++i) {
     ++*unanswered;
     courier_.append(
-        kLedgerStream, last++, messages[i],
+        membership::kLedgerStream, last++, messages[i],
         [inbox = inbox_, reading = reading_, unanswered](const Result<uint64_t>& appended) {
           --*unanswered;
           if (appended || appended.error().kind != FailureKind::kStaleRound) return;

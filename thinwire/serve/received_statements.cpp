@@ -58,7 +58,7 @@ void CoordinatorHost::Impl::tell_if_overtaken(const membership::Statement& state
   told->second = awake_;
   send(*overtaken);
   if (!first) return;
-  const std::string author = "the participant with key " + transport::key_id(statement.author);
+  const std::string author = "the participant with key " + key_id(statement.author);
   if (was_ahead) {
     notify(fmt::format(
         "what {} says is dropped until it goes on from what it said before, when its clock was "

@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::serve {
 namespace {
@@ -21,7 +21,7 @@ std::set<uint64_t> needed_snapshots(const membership::State& state) {
 }
 
 std::string holder(const membership::State& state, int member) {
-  return transport::participant_name(state.members[static_cast<size_t>(member)].key);
+  return participant_name(state.members[static_cast<size_t>(member)].key);
 }
 
 }  // namespace

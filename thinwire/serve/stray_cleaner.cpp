@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/base/nkey.h"
 #include "thinwire/base/units.h"
 #include "thinwire/serve/payload_filter.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::serve {
 namespace {
@@ -171,7 +171,7 @@ std::optional<membership::Misconduct> StrayCleaner::take(const ListedMember& lis
 }
 
 std::string StrayCleaner::holder(const membership::State& state, int member) const {
-  return transport::participant_name(state.members[static_cast<size_t>(member)].key);
+  return participant_name(state.members[static_cast<size_t>(member)].key);
 }
 
 }  // namespace thinwire::serve

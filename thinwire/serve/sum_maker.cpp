@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 namespace thinwire::serve {
 namespace {
@@ -105,14 +105,14 @@ std::vector<membership::Sum> SumMaker::tick(
 // Null if its sum was begun before, or is of a history that is gone.
 std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
                                                 const membership::State& state) const {
-  std::vector<Contribution> parts = summed(waiting.commit);
-  const Sha256 name = digest_of(parts);
+  std::vector<Contribution> parts = sync::summed(waiting.commit);
+  const Sha256 name = sync::digest_of(parts);
   if (std::ranges::find(begun_, name) != begun_.end()) return nullptr;
   for (const Contribution& one : parts) {
     if (!state.knows(one.member)) return nullptr;
   }
-  const float factor =
-      mean_factor(plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
+  const float factor = membership::mean_factor(
+      plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
   auto job = std::make_unique<Job>();
   job->sum = {waiting.opening.round,
               waiting.commit.operation.fragment,
@@ -123,7 +123,7 @@ std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
               parts.front().bytes};
   for (const Contribution& one : parts) {
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
-    job->holders.push_back(transport::participant_name(key));
+    job->holders.push_back(participant_name(key));
   }
   job->parts = std::move(parts);
   return job;

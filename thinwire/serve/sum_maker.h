@@ -1,6 +1,6 @@
-// Forms the sums of commits for the members (sync.sums, committed_sum.h): fetches what a commit
-// lists, one contribution after another, stores their sum under the coordinator's name, and says
-// when members can fetch it, or at once that they are to form it. docs/hosts.md.
+// Forms the sums of commits for the members (sync.sums, sync/committed_sum.h): fetches what a
+// commit lists, one contribution after another, stores their sum under the coordinator's name, and
+// says when members can fetch it, or at once that they are to form it. docs/hosts.md.
 //
 // Members need none of this: one that hears of no sum in time, or cannot fetch it, forms it itself.
 // So a sum is dropped if anything goes wrong, and only the newest rounds are considered.
@@ -22,8 +22,8 @@
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
-#include "thinwire/serve/committed_sum.h"
 #include "thinwire/serve/host_inbox.h"
+#include "thinwire/sync/committed_sum.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::serve {
@@ -61,7 +61,7 @@ class SumMaker {
   // `inbox`, perhaps after this object is destroyed. `copies`: contributions are stored under the
   // courier's own name, too (HostOptions::keeps), and are fetched from there first.
   SumMaker(transport::Courier& courier, std::shared_ptr<Inbox> inbox,
-           const membership::RunPlan& plan, const std::optional<SumRule>& rule, bool copies)
+           const membership::RunPlan& plan, const std::optional<sync::SumRule>& rule, bool copies)
       : courier_(courier), inbox_(std::move(inbox)), plan_(plan), rule_(rule), copies_(copies) {}
 
   // A record of the ledger; the same one may be passed repeatedly.
@@ -89,7 +89,7 @@ class SumMaker {
     membership::Sum sum;  // but for the payload
     std::vector<Contribution> parts;
     std::vector<std::string> holders;  // of the parts
-    std::optional<RunningSum> running;
+    std::optional<sync::RunningSum> running;
     std::map<size_t, Bytes> arrived;
     size_t requested = 0;         // parts, from the first on
     size_t added = 0;             // likewise
@@ -117,7 +117,7 @@ class SumMaker {
   transport::Courier& courier_;
   const std::shared_ptr<Inbox> inbox_;
   const membership::RunPlan& plan_;
-  const std::optional<SumRule> rule_;
+  const std::optional<sync::SumRule> rule_;
   const bool copies_;
   SumChoice choice_;
   std::map<uint64_t, membership::Opening> openings_;  // of rounds that are not closed

@@ -22,7 +22,6 @@ namespace thinwire::sync {
 // A worker's position in clusters (method/within.h): the members with which it trains the same
 // weights, and sums over all clusters, for which only the first member of each cluster uses the
 // slow link and then broadcasts the result to the others.
-
 class Cluster {
  public:
   // clusters: their number; 0: each worker is a cluster of its own. `communicator` must outlive it.

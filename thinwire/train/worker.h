@@ -24,7 +24,6 @@ namespace thinwire::train {
 // links.step_s says, more or less where the worker takes more or fewer rows than an even share, and
 // the clock has come as far as the backward pass whenever that completes a group of gradients
 // (method::completion_shares).
-
 class SimulatedCompute {
  public:
   // simulation null: links are not simulated, and nothing happens. All must outlive this object.

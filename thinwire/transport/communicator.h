@@ -23,7 +23,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/wire.h"
-#include "thinwire/transport/carrier.h"
 
 namespace thinwire::transport {
 
@@ -103,9 +102,11 @@ class Communicator {
 // Throws Error unless a communicator can be split off for `members`.
 void check_split(std::span<const int> members, const Communicator& communicator);
 
+class Carrier;  // carrier.h
+
 // Members as threads of one process. Bytes are passed on without copying, and counted as if they
 // were sent; sums are formed from the members' own memory.
-
+//
 // A communicator for each of `members` threads; they share a hub that lives as long as any of them.
 // `carrier` says when operations have arrived; null: immediately.
 std::vector<std::unique_ptr<Communicator>> make_local_communicators(

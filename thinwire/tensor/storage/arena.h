@@ -30,7 +30,6 @@ namespace thinwire::tensor {
 // arena's layout, as if they were not encoded.
 //
 // Reading may be done by any number of threads at once.
-
 class PackedTensors {
  public:
   // All values are 0. The layout must outlive it.

@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,6 +34,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::transport {
@@ -137,5 +139,23 @@ class Courier {
   virtual std::unique_ptr<Subscription> read(const std::string& stream, uint64_t first,
                                              Take take) = 0;
 };
+
+// The server's notices that a connection to it has begun or ended: statements of kServerParticipant
+// on kArrivalTopic and kDepartureTopic, which only coordinators receive. They are JSON as
+// nats-server writes it, of which only what follows is read.
+
+// No participant has this name, because their names are derived from their keys (base/nkey.h).
+inline constexpr const char* kServerParticipant = "server";
+inline constexpr const char* kArrivalTopic = "arrival";
+inline constexpr const char* kDepartureTopic = "departure";
+
+struct ConnectionNotice {
+  PublicKey owner;          // who may have other connections
+  uint64_t connection = 0;  // its number; a server gives each one once
+  bool operator==(const ConnectionNotice&) const = default;
+};
+
+// Total: nothing for other bytes.
+std::optional<ConnectionNotice> parse_connection_notice(std::span<const uint8_t> statement);
 
 }  // namespace thinwire::transport

@@ -13,10 +13,10 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/transport/courier/blob_transfers.h"
+#include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/mailbox/mailbox_files.h"
 #include "thinwire/transport/mailbox/mailbox_place.h"
-#include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {

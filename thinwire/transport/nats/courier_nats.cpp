@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "thinwire/base/interrupt.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/nats/nats_connection.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

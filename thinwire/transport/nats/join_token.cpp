@@ -9,9 +9,9 @@
 #include <span>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/certificates.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

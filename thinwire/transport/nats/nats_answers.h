@@ -9,7 +9,6 @@
 #include <type_traits>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/signature.h"
 #include "thinwire/transport/nats/nats_connection.h"
 
 namespace thinwire::transport {
@@ -49,24 +48,5 @@ std::string author_of(const std::string& subject);
 // The author of this message; empty for a stored message, which the server sends to any subject
 // that a request names.
 std::string author_of_message(const NatsMessage& message);
-
-// The server's notices that a connection to it has begun (NatsSubjects::arrivals) or ended
-// (departures): for a courier, statements of kServerParticipant on kArrivalTopic and
-// kDepartureTopic. They are JSON, of which only what follows is read. Only coordinators receive
-// them.
-
-// No participant has this name, because their names are derived from their keys (nkey.h).
-inline constexpr const char* kServerParticipant = "server";
-inline constexpr const char* kArrivalTopic = "arrival";
-inline constexpr const char* kDepartureTopic = "departure";
-
-struct ConnectionNotice {
-  PublicKey owner;          // who may have other connections
-  uint64_t connection = 0;  // its number; a server gives each one once
-  bool operator==(const ConnectionNotice&) const = default;
-};
-
-// Total: nothing for other bytes.
-std::optional<ConnectionNotice> parse_connection_notice(std::span<const uint8_t> statement);
 
 }  // namespace thinwire::transport

@@ -7,10 +7,10 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/json.h"
+#include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/jetstream.h"
-#include "thinwire/transport/nats/nkey.h"
 
 namespace thinwire::transport {
 namespace {

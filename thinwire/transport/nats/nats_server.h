@@ -20,7 +20,6 @@ namespace thinwire::transport {
 
 // Versions of nats-server, and what is known of those that lose what they have acknowledged.
 // docs/security.md names the faults.
-
 struct NatsVersion {
   int major = 0, minor = 0, patch = 0;
   auto operator<=>(const NatsVersion&) const = default;

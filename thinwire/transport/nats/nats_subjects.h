@@ -56,7 +56,7 @@ class NatsSubjects {
   static std::string elected(const std::string& store) {
     return "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED." + store;
   }
-  // Where servers announce whose connection has begun or ended (nats_answers.h). Accounts are
+  // Where servers announce whose connection has begun or ended (courier/courier.h). Accounts are
   // made before runs, so they do not depend on the run.
   static std::string arrivals() { return "thinwire.server.arrival"; }
   static std::string departures() { return "thinwire.server.departure"; }

@@ -1,9 +1,9 @@
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 #include <algorithm>
 #include <span>
 
-namespace thinwire::transport {
+namespace thinwire {
 namespace {
 
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
@@ -111,4 +111,4 @@ std::optional<Seed> decode_seed(NKeyKind kind, std::string_view text) {
   return decode(seed_prefix(kind), text);
 }
 
-}  // namespace thinwire::transport
+}  // namespace thinwire

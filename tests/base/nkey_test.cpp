@@ -1,5 +1,5 @@
 // Compares with tests/golden/nkeys.json, which tests/golden/make_nkeys.py made.
-#include "thinwire/transport/nats/nkey.h"
+#include "thinwire/base/nkey.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 #include "thinwire/base/file.h"
 #include "thinwire/base/json.h"
 
-namespace thinwire::transport {
+namespace thinwire {
 namespace {
 
 Bytes bytes_in(const std::string& hex) {
@@ -81,4 +81,4 @@ TEST(Base32, OneTextForOneValueOnly) {
 TEST(Base32, Crc16IsXmodems) { EXPECT_EQ(crc16(as_bytes("123456789")), 0x31c3); }
 
 }  // namespace
-}  // namespace thinwire::transport
+}  // namespace thinwire

@@ -13,12 +13,10 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/wire.h"
 #include "thinwire/config/recipe.h"
-#include "thinwire/membership/record.h"
-#include "thinwire/membership/run_plan.h"
 #include "thinwire/transport/chunked_sum.h"
 #include "thinwire/transport/communicator.h"
 
-namespace thinwire::serve {
+namespace thinwire::sync {
 
 // Which sums the coordinator forms for members, and in what number format it reads and stores them.
 struct SumRule {
@@ -35,15 +33,6 @@ std::optional<SumRule> sum_rule(const config::Recipe& recipe);
 std::vector<Contribution> summed(const Commit& commit);
 // Says which contributions these are, and in what order.
 Sha256 digest_of(const std::vector<Contribution>& listed);
-
-// The factor that turns a sum over what a commit lists into a mean: members weight what they send
-// by their share of the rows of all contributors, and a commit may leave some out, or list late
-// contributions of an earlier round. It is 1 divided by the sum of the listed shares; exactly 1 if
-// none is left out or late, and 1 if none is listed. A late contribution's share is that of its
-// rows in the whole batch of its own round, whoever contributed to that. `from` as for
-// Communicator::start_all_reduce; empty: the whole roster.
-float mean_factor(const membership::RunPlan& plan, const membership::Opening& opening,
-                  const transport::Contributors& from, const std::vector<Contribution>& listed);
 
 // out := Q(factor * sum of the contributions as decoded), in their order and with the arithmetic of
 // transport/chunked_sum.h. kCorruptPayload names the member whose contribution has another length
@@ -70,4 +59,4 @@ class RunningSum {
   transport::CodedSum memory_;
 };
 
-}  // namespace thinwire::serve
+}  // namespace thinwire::sync

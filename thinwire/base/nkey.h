@@ -12,7 +12,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/signature.h"
 
-namespace thinwire::transport {
+namespace thinwire {
 
 // Base32 as in RFC 4648, upper case, without padding.
 std::string encode_base32(std::span<const uint8_t> bytes);
@@ -37,4 +37,4 @@ std::string key_id(const PublicKey& key);
 std::optional<PublicKey> decode_public_key(NKeyKind kind, std::string_view text);
 std::optional<Seed> decode_seed(NKeyKind kind, std::string_view text);
 
-}  // namespace thinwire::transport
+}  // namespace thinwire

@@ -1,16 +1,15 @@
-#include "thinwire/serve/committed_sum.h"
+#include "thinwire/sync/committed_sum.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdint>
 
-#include "thinwire/membership/state.h"
 #include "thinwire/method/hosted.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/sync/algorithm.h"
 
-namespace thinwire::serve {
+namespace thinwire::sync {
 namespace {
 
 // Values that are summed at a time, whole blocks of every format: a piece fits the L2 cache.
@@ -76,7 +75,7 @@ bool SumRule::applies(const Commit& commit) const {
 std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
   if (recipe.sync.sums == config::Sums::kMembers) return std::nullopt;
   if (recipe.sync.aggregation().robust()) return std::nullopt;  // members need every contribution
-  const WireCodec* const codec = sync::sum_codec(method::sync_spec(recipe).method);
+  const WireCodec* const codec = sum_codec(method::sync_spec(recipe).method);
   if (codec == nullptr) return std::nullopt;
   return SumRule{recipe.sync.sums, codec};
 }
@@ -93,28 +92,6 @@ Sha256 digest_of(const std::vector<Contribution>& listed) {
     names.insert(names.end(), one.payload.bytes.begin(), one.payload.bytes.end());
   }
   return sha256(names);
-}
-
-float mean_factor(const membership::RunPlan& plan, const membership::Opening& opening,
-                  const transport::Contributors& from, const std::vector<Contribution>& listed) {
-  uint64_t all = 0;
-  for (const membership::Share& share : opening.roster) {
-    const bool contributes = from.empty() || std::ranges::find(from, share.member) != from.end();
-    if (contributes) all += weight_of(opening, share.member);
-  }
-  uint64_t there = 0;
-  double late = 0;
-  for (const Contribution& one : listed) {
-    if (one.round == opening.round) {
-      there += one.weight;
-    } else {
-      const uint64_t rows = plan.batch() * plan.round(one.round).steps.size();
-      late += static_cast<double>(one.weight) / static_cast<double>(rows);
-    }
-  }
-  const auto of = static_cast<double>(all);
-  if (late > 0) return static_cast<float>(1 / (static_cast<double>(there) / of + late));
-  return there == 0 || there == all ? 1 : static_cast<float>(of / static_cast<double>(there));
 }
 
 Result<void> sum_committed(const WireCodec& codec, const Deliveries& listed, float factor,
@@ -152,4 +129,4 @@ Result<Bytes> RunningSum::finish(float factor) {
   return coded;
 }
 
-}  // namespace thinwire::serve
+}  // namespace thinwire::sync
