@@ -56,7 +56,7 @@ LineSocket::~LineSocket() { close(file_); }
 
 void LineSocket::send(std::string line, std::span<const int> files) {
   line += '\n';
-  const std::lock_guard lock(sending_);
+  const Lock lock(sending_);
   for (std::string_view left = line; !left.empty();) {
     const ssize_t sent = send_some(file_, left, files);
     if (sent < 0 && errno == EINTR) continue;

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+
+#include "thinwire/base/mutex.h"
 
 namespace thinwire {
 
@@ -38,7 +39,7 @@ class LineSocket {
   bool has_line() const { return unread_.find('\n') != std::string::npos; }
 
   const int file_;
-  std::mutex sending_;
+  Mutex sending_;  // one line at a time
   std::string unread_;
 };
 

@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -29,8 +28,9 @@ constexpr int kPopulateWrite = 23;
 
 // Which Offload has an address.
 struct Registry {
-  std::shared_mutex mutex;
-  std::map<const uint8_t*, std::pair<const uint8_t*, Offload*>> ranges;  // begin: end and owner
+  Mutex mutex;
+  // begin: end and owner
+  std::map<const uint8_t*, std::pair<const uint8_t*, Offload*>> ranges GUARDED_BY(mutex);
   std::atomic<size_t> count = 0;
 };
 
@@ -43,7 +43,7 @@ Offload* owner_of(const void* data) {
   Registry& all = registry();
   if (all.count.load(std::memory_order_acquire) == 0) return nullptr;
   const auto* const address = static_cast<const uint8_t*>(data);
-  const std::shared_lock lock(all.mutex);
+  const Lock lock(all.mutex);
   auto after = all.ranges.upper_bound(address);
   if (after == all.ranges.begin()) return nullptr;
   const auto& [end, owner] = std::prev(after)->second;
@@ -57,17 +57,14 @@ void print_error(std::string_view text) {
 
 // Reading a page of a mapped file that the disk no longer delivers raises SIGBUS, in whichever
 // thread reads it. In an array of an Offload that ends the process with an error; elsewhere the
-// signal does what it did before. The registry only changes where arrays come and go; while it
-// does, the array is not looked up.
+// signal does what it did before. While another thread has the registry, the access is repeated.
 void explain_bus_error(int signal, siginfo_t* info, void*) {
   Registry& all = registry();
-  bool ours = false;
-  if (all.mutex.try_lock_shared()) {
-    const auto* const address = static_cast<const uint8_t*>(info->si_addr);
-    const auto after = all.ranges.upper_bound(address);
-    ours = after != all.ranges.begin() && address < std::prev(after)->second.first;
-    all.mutex.unlock_shared();
-  }
+  if (!all.mutex.try_lock()) return;
+  const auto* const address = static_cast<const uint8_t*>(info->si_addr);
+  const auto after = all.ranges.upper_bound(address);
+  const bool ours = after != all.ranges.begin() && address < std::prev(after)->second.first;
+  all.mutex.unlock();
   if (!ours) {
     ::signal(signal, SIG_DFL);
     return;  // the access is repeated
@@ -124,7 +121,7 @@ Offload::Offload(fs::path folder, size_t window)
 
 Offload::~Offload() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ends_ = true;
   }
   changed_.notify_all();
@@ -151,11 +148,11 @@ void* Offload::allocate(size_t bytes) {
   }
   auto* const begin = static_cast<Address>(data);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     mappings_[begin] = {whole, file};
   }
   Registry& all = registry();
-  const std::unique_lock lock(all.mutex);
+  const Lock lock(all.mutex);
   all.ranges[begin] = {begin + whole, this};
   ++all.count;
   return data;
@@ -165,11 +162,11 @@ void Offload::deallocate(void* data) {
   auto* const begin = static_cast<Address>(data);
   {
     Registry& all = registry();
-    const std::unique_lock lock(all.mutex);
+    const Lock lock(all.mutex);
     all.ranges.erase(begin);
     --all.count;
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = mappings_.find(begin);
   const Range whole = {begin, begin + found->second.bytes};
   for (auto at = index_.lower_bound({begin, nullptr}); at != index_.end() && at->first < whole;) {
@@ -191,7 +188,7 @@ void Offload::touch(const void* data, size_t bytes, bool writes) {
   const auto* const first = static_cast<const uint8_t*>(data);
   const Range range = {page_of(first), page_of(first + bytes + page_size() - 1)};
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const size_t index = part_of(range);
     const bool again = index == last_ && parts_[index].resident;
     if (again && (!writes || parts_[index].dirty)) return;
@@ -261,7 +258,7 @@ void Offload::release(const void* data, size_t bytes) {
   const auto* const first = static_cast<const uint8_t*>(data);
   const Range range = {page_of(first + page_size() - 1), page_of(first + bytes)};
   if (range.first >= range.second) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ::madvise(range.first, size(range), MADV_DONTNEED);
   auto at = index_.lower_bound({range.first, nullptr});
   if (at != index_.begin()) --at;
@@ -273,7 +270,7 @@ void Offload::release(const void* data, size_t bytes) {
 }
 
 Offload::Traffic Offload::traffic() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return traffic_;
 }
 
@@ -290,7 +287,6 @@ const Offload::Next* Offload::foresee(int ahead) const {
 }
 
 void Offload::read_ahead() {
-  std::unique_lock lock(mutex_);
   size_t ahead_bytes = 0;
   for (int ahead = 1; ahead <= kMostAhead; ++ahead) {
     const Next* const next = foresee(ahead);
@@ -305,9 +301,10 @@ void Offload::read_ahead() {
     const Range range = part.range;
     const int advice = next->writes ? kPopulateWrite : kPopulateRead;
     moved_ = false;
-    lock.unlock();
-    ::madvise(range.first, size(range), advice);  // what fails is read when it is used
-    lock.lock();
+    {
+      const Unlock meanwhile(mutex_);
+      ::madvise(range.first, size(range), advice);  // what fails is read when it is used
+    }
     // It may have had to go meanwhile, and what was read since then would stay.
     if (const auto at = index_.find(range); at != index_.end() && !parts_[at->second].resident) {
       ::madvise(range.first, size(range), MADV_DONTNEED);
@@ -318,28 +315,21 @@ void Offload::read_ahead() {
 
 // Writing begins as soon as something is out of the window, not when memory has run out.
 void Offload::run() {
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ends_ || moved_ || !unwritten_.empty(); });
+    while (!ends_ && !moved_ && unwritten_.empty()) changed_.wait(mutex_);
     if (ends_) return;
-    const bool moved = std::exchange(moved_, false);
-    if (moved) {
-      lock.unlock();
-      read_ahead();
-      lock.lock();
-    }
+    if (std::exchange(moved_, false)) read_ahead();
     if (unwritten_.empty()) continue;
     const Range range = unwritten_.back();
     unwritten_.pop_back();
     const auto mapping = std::prev(mappings_.upper_bound(range.first));
     const int file = ::dup(mapping->second.file);  // the array may be freed meanwhile
     const auto offset = static_cast<off_t>(range.first - mapping->first);
-    lock.unlock();
-    if (file >= 0) {
-      ::sync_file_range(file, offset, static_cast<off_t>(size(range)), SYNC_FILE_RANGE_WRITE);
-      ::close(file);
-    }
-    lock.lock();
+    if (file < 0) continue;
+    const Unlock meanwhile(mutex_);
+    ::sync_file_range(file, offset, static_cast<off_t>(size(range)), SYNC_FILE_RANGE_WRITE);
+    ::close(file);
   }
 }
 

@@ -8,17 +8,16 @@
 // ends.
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 
 namespace thinwire {
 
@@ -75,29 +74,31 @@ class Offload {
   static constexpr size_t kNone = ~size_t{0};
 
   static size_t size(const Range& range) { return static_cast<size_t>(range.second - range.first); }
-  size_t part_of(const Range& range);
-  void learn(size_t part, bool writes);
-  bool make_room(size_t bytes, size_t kept);
-  void drop(Part& part);
-  void make_resident(Part& part, bool writes);
+  size_t part_of(const Range& range) REQUIRES(mutex_);
+  void learn(size_t part, bool writes) REQUIRES(mutex_);
+  bool make_room(size_t bytes, size_t kept) REQUIRES(mutex_);
+  void drop(Part& part) REQUIRES(mutex_);
+  void make_resident(Part& part, bool writes) REQUIRES(mutex_);
   // The part that is probably touched `ahead` touches from now.
-  const Next* foresee(int ahead) const;
-  void read_ahead();
+  const Next* foresee(int ahead) const REQUIRES(mutex_);
+  void read_ahead() REQUIRES(mutex_);
   void run();
 
   const fs::path folder_;
   const size_t window_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::map<Address, Mapping> mappings_;
-  std::vector<Part> parts_;
-  std::map<Range, size_t> index_;
-  std::map<std::pair<size_t, size_t>, Next> next_;
-  size_t last_ = kNone, before_last_ = kNone;  // touched
-  std::vector<Range> unwritten_;
-  int64_t clock_ = 0;
-  Traffic traffic_;
-  bool moved_ = false, ends_ = false;
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::map<Address, Mapping> mappings_ GUARDED_BY(mutex_);
+  std::vector<Part> parts_ GUARDED_BY(mutex_);
+  std::map<Range, size_t> index_ GUARDED_BY(mutex_);
+  std::map<std::pair<size_t, size_t>, Next> next_ GUARDED_BY(mutex_);
+  size_t last_ GUARDED_BY(mutex_) = kNone;         // touched
+  size_t before_last_ GUARDED_BY(mutex_) = kNone;  // likewise
+  std::vector<Range> unwritten_ GUARDED_BY(mutex_);
+  int64_t clock_ GUARDED_BY(mutex_) = 0;
+  Traffic traffic_ GUARDED_BY(mutex_);
+  bool moved_ GUARDED_BY(mutex_) = false;
+  bool ends_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

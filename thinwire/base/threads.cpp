@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(int threads) {
 
 ThreadPool::~ThreadPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -26,20 +26,19 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::helper_loop(int thread) {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [&] { return stop_ || generation_ != seen; });
+    while (!stop_ && generation_ == seen) wake_.wait(mutex_);
     if (stop_) return;
     seen = generation_;
     const auto* task = task_;
-    lock.unlock();
     std::exception_ptr error;
     try {
+      const Unlock meanwhile(mutex_);
       (*task)(thread);
     } catch (...) {
       error = std::current_exception();
     }
-    lock.lock();
     if (error && !error_) error_ = error;
     if (--running_ == 0) done_.notify_all();
   }
@@ -51,7 +50,7 @@ void ThreadPool::run(const std::function<void(int)>& task) {
     return;
   }
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     task_ = &task;
     running_ = static_cast<int>(helpers_.size());
     error_ = nullptr;
@@ -64,8 +63,8 @@ void ThreadPool::run(const std::function<void(int)>& task) {
   } catch (...) {
     error = std::current_exception();
   }
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [&] { return running_ == 0; });
+  const Lock lock(mutex_);
+  while (running_ > 0) done_.wait(mutex_);
   if (!error) error = error_;
   if (error) std::rethrow_exception(error);
 }
@@ -87,14 +86,14 @@ void ThreadPool::for_ranges(int64_t count, int64_t grain,
 }
 
 void CorePermits::acquire(int count) {
-  std::unique_lock lock(mutex_);
-  freed_.wait(lock, [&] { return free_ >= count; });
+  const Lock lock(mutex_);
+  while (free_ < count) freed_.wait(mutex_);
   free_ -= count;
 }
 
 void CorePermits::release(int count) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     free_ += count;
   }
   freed_.notify_all();
@@ -131,7 +130,7 @@ HelperThreads::HelperThreads(int count) {
 
 HelperThreads::~HelperThreads() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -141,14 +140,14 @@ HelperThreads::~HelperThreads() {
 void HelperThreads::share(const std::function<void()>& work) {
   if (threads_.empty()) return work();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     work_ = &work;
     ++shared_;
   }
   wake_.notify_all();
   work();
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     work_ = nullptr;
   }
   // A helper has at most one piece left.
@@ -159,25 +158,24 @@ void HelperThreads::share(const std::function<void()>& work) {
 
 void HelperThreads::help() {
   uint64_t seen = 0;
-  std::unique_lock lock(mutex_);
+  const auto ready = [&] { return stop_ || shared_ != seen; };
   while (true) {
-    const auto ready = [&] { return stop_ || shared_ != seen; };
-    lock.unlock();
     const auto end = std::chrono::steady_clock::now() + kSpinTime;
     while (!ready() && std::chrono::steady_clock::now() < end) {
       for (int i = 0; i < 32 && !ready(); ++i) pause_briefly();
     }
-    lock.lock();
-    wake_.wait(lock, ready);
-    if (stop_) return;
-    seen = shared_;
-    const auto* const work = work_;
+    const std::function<void()>* work = nullptr;
+    {
+      const Lock lock(mutex_);
+      while (!ready()) wake_.wait(mutex_);
+      if (stop_) return;
+      seen = shared_;
+      work = work_;
+      if (work != nullptr) ++helping_;
+    }
     if (work == nullptr) continue;
-    ++helping_;
-    lock.unlock();
     (*work)();
     --helping_;
-    lock.lock();
   }
 }
 

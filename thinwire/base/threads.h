@@ -6,12 +6,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "thinwire/base/mutex.h"
 
 namespace thinwire {
 
@@ -40,14 +40,14 @@ class ThreadPool {
   void helper_loop(int thread);
 
   std::vector<std::thread> helpers_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  const std::function<void(int)>* task_ = nullptr;
-  uint64_t generation_ = 0;
-  int running_ = 0;
-  bool stop_ = false;
-  std::exception_ptr error_;
+  Mutex mutex_;
+  Condition wake_;
+  Condition done_;
+  const std::function<void(int)>* task_ GUARDED_BY(mutex_) = nullptr;
+  uint64_t generation_ GUARDED_BY(mutex_) = 0;
+  int running_ GUARDED_BY(mutex_) = 0;
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::exception_ptr error_ GUARDED_BY(mutex_);
 };
 
 class CorePermits {
@@ -57,9 +57,9 @@ class CorePermits {
   void release(int count);
 
  private:
-  std::mutex mutex_;
-  std::condition_variable freed_;
-  int free_;
+  Mutex mutex_;
+  Condition freed_;
+  int free_ GUARDED_BY(mutex_);
 };
 
 // Holds permits for a scope; pause() and resume() around a wait for other workers. With a null
@@ -102,10 +102,10 @@ class HelperThreads {
   void help();
 
   std::vector<std::thread> threads_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  // Written with the mutex held; null while there is nothing to help with.
-  const std::function<void()>* work_ = nullptr;
+  Mutex mutex_;
+  Condition wake_;
+  // Null while there is nothing to help with.
+  const std::function<void()>* work_ GUARDED_BY(mutex_) = nullptr;
   std::atomic<uint64_t> shared_ = 0;  // calls of share() so far
   std::atomic<int> helping_ = 0;
   std::atomic<bool> stop_ = false;
