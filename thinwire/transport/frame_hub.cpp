@@ -27,41 +27,36 @@ FrameHub::FrameHub(int self, int members, Send send)
       members_(members) {}
 
 void FrameHub::note(int to, std::span<const uint8_t> bytes) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   carrier().send({FrameKind::kNote, self_, to, {}}, bytes);
 }
 
 void FrameHub::take_notes(TakeNote take) {
-  {
-    const std::lock_guard lock(mutex_);
-    take_note_ = std::move(take);
-  }
+  const Lock handing_out(handing_out_);
+  take_note_ = std::move(take);
   hand_out_notes();
 }
 
-// One thread at a time, so that notes are delivered in the order of their arrival.
 void FrameHub::hand_out_notes() {
-  const std::lock_guard handing_out(note_mutex_);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   while (take_note_ && !notes_.empty()) {
     auto [from, bytes] = std::move(notes_.front());
     notes_.pop_front();
-    lock.unlock();
+    const Unlock meanwhile(mutex_);
     take_note_(from, std::move(bytes));
-    lock.lock();
   }
   changed_.notify_all();
 }
 
 Result<void> FrameHub::wait_until(const std::function<bool()>& ready) {
-  Lock lock(mutex_);
-  changed_.wait(lock, [&] { return rendezvous_.aborted() || ready(); });
+  const Lock lock(mutex_);
+  while (!rendezvous_.aborted() && !ready()) changed_.wait(mutex_);
   if (rendezvous_.aborted()) return tl::unexpected(*rendezvous_.aborted());
   return {};
 }
 
 void FrameHub::wake() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   changed_.notify_all();
 }
 
@@ -73,7 +68,7 @@ void FrameHub::tell_waits(TellWait tell, double first_s) {
 Result<void> FrameHub::deliver(Frame frame) {
   const bool is_note = frame.head.kind == FrameKind::kNote;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (is_note) {
       notes_.emplace_back(frame.head.from, std::move(frame.body));
     } else if (auto taken = rendezvous_.deliver(std::move(frame)); !taken) {
@@ -81,13 +76,16 @@ Result<void> FrameHub::deliver(Frame frame) {
     }
     changed_.notify_all();
   }
-  if (is_note) hand_out_notes();
+  if (is_note) {
+    const Lock handing_out(handing_out_);
+    hand_out_notes();
+  }
   return {};
 }
 
 bool FrameHub::work() {
-  Lock lock(mutex_);
-  return Hub::work(lock, memory_);
+  const Lock lock(mutex_);
+  return Hub::work(memory_);
 }
 
 void deliver_frame(std::span<const std::shared_ptr<FrameHub>> hubs, int first_sender,

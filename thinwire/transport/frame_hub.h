@@ -7,7 +7,6 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -53,7 +52,8 @@ class FrameHub final : public Hub {
   bool work();
 
  private:
-  void hand_out_notes();
+  // One thread at a time, so that notes are delivered in the order of their arrival.
+  void hand_out_notes() REQUIRES(handing_out_) EXCLUDES(mutex_);
   void on_long_wait(const std::vector<int>& others, double seconds) override {
     tell_wait_(others, seconds);
   }
@@ -62,9 +62,9 @@ class FrameHub final : public Hub {
   const int members_;
   CodedSum memory_;  // of work()
   TellWait tell_wait_;
-  TakeNote take_note_;
-  std::deque<std::pair<int, Bytes>> notes_;  // arrived, not yet delivered
-  std::mutex note_mutex_;                    // held while notes are delivered
+  std::deque<std::pair<int, Bytes>> notes_ GUARDED_BY(mutex_);  // arrived, not yet delivered
+  Mutex handing_out_;
+  TakeNote take_note_ GUARDED_BY(handing_out_);
 };
 
 // Processes a frame from a process whose members are [first_sender, end_sender). `hubs` are those

@@ -41,7 +41,7 @@ Hub::Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrie
       carrier_(std::move(carrier)) {}
 
 uint64_t Hub::group(const std::vector<int>& members) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return rendezvous_.group(members);
 }
 
@@ -52,7 +52,7 @@ tl::unexpected<Failure> Hub::unknown_operation(int member, const char* name) con
 
 void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
                 const Contributors& from) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const Operation operation{group, key};
   const bool contributes = from.empty() || std::ranges::binary_search(from, member);
   const uint64_t bytes = contributes ? payload.size() : 0;
@@ -70,14 +70,14 @@ void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
 Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key& key,
                                            double timeout_s) {
   const Deadline deadline(timeout_s);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   const Operation operation{group, key};
   if (!rendezvous_.offered(operation)) return unknown_operation(member, "all_gather");
   auto failure = wait(
-      lock, deadline, [&] { return rendezvous_.closed(operation); },
-      [&] { return rendezvous_.awaited(operation); });
+      deadline, [&]() REQUIRES(mutex_) { return rendezvous_.closed(operation); },
+      [&]() REQUIRES(mutex_) { return rendezvous_.awaited(operation); });
   if (!failure) {
-    failure = wait_for_carrier(lock, deadline, Collective::kAllGather, operation, member);
+    failure = wait_for_carrier(deadline, Collective::kAllGather, operation, member);
   }
   if (failure) return tl::unexpected(*failure);
   auto list = rendezvous_.committed(operation);
@@ -88,7 +88,7 @@ Result<std::vector<Delivery>> Hub::collect(uint64_t group, int member, const Key
 
 void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const float> values,
                      const WireCodec& codec, const Contributors& from) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const Operation operation{group, key};
   rendezvous_.contribute(operation, member, values, codec, from);
   carrier_->started(rendezvous_, {.collective = Collective::kAllReduce,
@@ -105,13 +105,13 @@ void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const
 Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<float> out,
                       double timeout_s) {
   const Deadline deadline(timeout_s);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   const Operation operation{group, key};
   const std::shared_ptr<ChunkedSum> sum = rendezvous_.sum(operation);
   if (sum == nullptr) return unknown_operation(member, "all_reduce");
-  auto failure = form(lock, deadline, operation, sum);
+  auto failure = form(deadline, operation, sum);
   if (!failure) {
-    failure = wait_for_carrier(lock, deadline, Collective::kAllReduce, operation, member);
+    failure = wait_for_carrier(deadline, Collective::kAllReduce, operation, member);
   }
   if (failure) {
     // Without a contributor's values nobody can complete the sum.
@@ -119,11 +119,12 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
       sum->fail({FailureKind::kLostPeer, "a worker left the run"});
     changed_.notify_all();
   }
-  wait_for_readers(lock, *sum);
+  wait_for_readers(*sum);
   if (!failure) {
-    lock.unlock();
-    std::ranges::copy(sum->sum(), out.begin());
-    lock.lock();
+    {
+      const Unlock meanwhile(mutex_);
+      std::ranges::copy(sum->sum(), out.begin());
+    }
     carrier_->taken(Collective::kAllReduce, operation, member);
   }
   finish_sum(operation, member);
@@ -132,7 +133,7 @@ Result<void> Hub::sum(uint64_t group, int member, const Key& key, std::span<floa
 }
 
 void Hub::withdraw(uint64_t group, int member, const Key& key) {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   const Operation operation{group, key};
   for (const Collective collective : {Collective::kAllGather, Collective::kAllReduce}) {
     carrier_->cancelled(rendezvous_, collective, operation, member);
@@ -141,44 +142,44 @@ void Hub::withdraw(uint64_t group, int member, const Key& key) {
   rendezvous_.withdraw(operation, member);
   changed_.notify_all();
   if (const auto sum = rendezvous_.sum(operation)) {
-    wait_for_readers(lock, *sum);
+    wait_for_readers(*sum);
     finish_sum(operation, member);
   }
 }
 
 void Hub::leave(int member) {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!rendezvous_.present(member)) return;
   // While this waits, others may finish and remove sums, so it iterates over a copy.
   const auto concerned = rendezvous_.sums_of(member);
   rendezvous_.leave(member);
   carrier_->left(rendezvous_);
   changed_.notify_all();
-  for (const auto& sum : concerned) wait_for_readers(lock, *sum);
+  for (const auto& sum : concerned) wait_for_readers(*sum);
 }
 
 void Hub::abort(const std::string& reason) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   rendezvous_.abort(reason);
   changed_.notify_all();
 }
 
-bool Hub::work(Lock& lock, CodedSum& memory) {
+bool Hub::work(CodedSum& memory) {
   auto work = rendezvous_.take_work();
   if (!work) return false;
-  run(lock, std::move(work), memory);
+  run(std::move(work), memory);
   return true;
 }
 
 void Hub::tell_long_waits(double first_s) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   told_from_s_ = first_s;
 }
 
-std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
-                                 const std::function<bool()>& ready, const Awaited& awaited) {
+std::optional<Failure> Hub::wait(const Deadline& deadline, const std::function<bool()>& ready,
+                                 const Awaited& awaited) {
   const bool in_time = wait_telling(
-      lock, deadline, [&] { return rendezvous_.aborted() || ready(); }, awaited);
+      deadline, [&]() REQUIRES(mutex_) { return rendezvous_.aborted() || ready(); }, awaited);
   if (rendezvous_.aborted()) return rendezvous_.aborted();
   if (in_time) return std::nullopt;
   const std::vector<int> others = awaited();
@@ -187,33 +188,32 @@ std::optional<Failure> Hub::wait(Lock& lock, const Deadline& deadline,
                                                      fmt::join(others, ", "), deadline.timeout_s)};
 }
 
-// Whether it is over before the deadline.
-bool Hub::wait_telling(Lock& lock, const Deadline& deadline, const std::function<bool()>& over,
+bool Hub::wait_telling(const Deadline& deadline, const std::function<bool()>& over,
                        const Awaited& awaited) {
   constexpr double kUnusual = 3;  // times the longest wait so far
   const Stopwatch watch;
   double next_s = std::max(told_from_s_, kUnusual * longest_wait_s_);
   while (next_s < deadline.timeout_s) {
     const auto next = deadline.at - seconds_of(deadline.timeout_s - next_s);
-    if (changed_.wait_until(lock, next, over)) {
+    if (changed_.wait_until(mutex_, next, over)) {
       longest_wait_s_ = std::max(longest_wait_s_, watch.seconds());
       return true;
     }
     const std::vector<int> others = awaited();
-    lock.unlock();
-    on_long_wait(others, next_s);
-    lock.lock();
+    {
+      const Unlock meanwhile(mutex_);
+      on_long_wait(others, next_s);
+    }
     next_s *= 2;
   }
-  return changed_.wait_until(lock, deadline.at, over);
+  return changed_.wait_until(mutex_, deadline.at, over);
 }
 
 // A complete operation may not have arrived yet.
-std::optional<Failure> Hub::wait_for_carrier(Lock& lock, const Deadline& deadline,
-                                             Collective collective, const Operation& operation,
-                                             int member) {
+std::optional<Failure> Hub::wait_for_carrier(const Deadline& deadline, Collective collective,
+                                             const Operation& operation, int member) {
   auto failure = wait(
-      lock, deadline, [&] { return carrier_->arrived(collective, operation); },
+      deadline, [&] { return carrier_->arrived(collective, operation); },
       [] { return std::vector<int>(); });
   if (failure && failure->kind == FailureKind::kDeadline) {
     failure->message =
@@ -223,30 +223,32 @@ std::optional<Failure> Hub::wait_for_carrier(Lock& lock, const Deadline& deadlin
   return failure;
 }
 
-std::optional<Failure> Hub::form(Lock& lock, const Deadline& deadline, const Operation& operation,
+std::optional<Failure> Hub::form(const Deadline& deadline, const Operation& operation,
                                  const std::shared_ptr<ChunkedSum>& sum) {
   CodedSum memory;
   while (!sum->settled()) {
     if (sum->has_task() && !rendezvous_.aborted()) {
-      run(lock, Rendezvous::take_work(operation, sum), memory);
+      run(Rendezvous::take_work(operation, sum), memory);
       continue;
     }
     const auto more = [&] { return sum->settled() || sum->has_task(); };
-    if (auto failure = wait(lock, deadline, more, [&] { return sum->awaited(); })) return failure;
+    if (auto failure = wait(deadline, more, [&] { return sum->awaited(); })) return failure;
   }
   return rendezvous_.aborted() ? rendezvous_.aborted() : sum->failure();
 }
 
-void Hub::run(Lock& lock, std::optional<Rendezvous::Work> work, CodedSum& memory) {
-  lock.unlock();
-  const Result<void> result = work->task.run(memory);
-  lock.lock();
+void Hub::run(std::optional<Rendezvous::Work> work, CodedSum& memory) {
+  Result<void> result;
+  {
+    const Unlock meanwhile(mutex_);
+    result = work->task.run(memory);
+  }
   rendezvous_.finish_work(*work, result);
   if (work->sum->settled() || work->sum->readers() == 0) changed_.notify_all();
 }
 
-void Hub::wait_for_readers(Lock& lock, const ChunkedSum& sum) {
-  changed_.wait(lock, [&] { return sum.readers() == 0; });
+void Hub::wait_for_readers(const ChunkedSum& sum) {
+  while (sum.readers() > 0) changed_.wait(mutex_);
 }
 
 void Hub::finish_gather(const Operation& operation, int member) {

@@ -3,17 +3,16 @@
 // it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <limits>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/transport/carrier.h"
 #include "thinwire/transport/communicator.h"
 #include "thinwire/transport/rendezvous.h"
@@ -44,52 +43,52 @@ class Hub {
   void abort(const std::string& reason);
 
  protected:
-  using Lock = std::unique_lock<std::mutex>;
-
   // Both ascending; `here` is a subset of `members`.
   Hub(std::vector<int> members, std::vector<int> here, std::shared_ptr<Carrier> carrier);
 
   Carrier& carrier() { return *carrier_; }
-  // Called with the lock held when there are tasks that nobody has taken.
-  virtual void on_work() {}
-  // Called without the lock by a member that has waited so long for others, which are named by
-  // their ids; only if waits are told.
-  virtual void on_long_wait(const std::vector<int>& /*others*/, double /*seconds*/) {}
+  // Called when there are tasks that nobody has taken.
+  virtual void on_work() REQUIRES(mutex_) {}
+  // Called by a member that has waited so long for others, which are named by their ids; only if
+  // waits are told.
+  virtual void on_long_wait(const std::vector<int>& /*others*/, double /*seconds*/)
+      EXCLUDES(mutex_) {}
   // From here on, on_long_wait is called once a wait has taken `first_s` and three times as long as
   // any before it, and again whenever it has taken twice as long.
   void tell_long_waits(double first_s);
   // Runs a task of the oldest sum that has one, without the lock meanwhile; false if there is none.
-  bool work(Lock& lock, CodedSum& memory);
+  bool work(CodedSum& memory) REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Rendezvous rendezvous_;
+  Mutex mutex_;
+  Condition changed_;
+  Rendezvous rendezvous_ GUARDED_BY(mutex_);
 
  private:
   struct Deadline;
 
   // Those that are waited for.
   using Awaited = std::function<std::vector<int>()>;
-  std::optional<Failure> wait(Lock& lock, const Deadline& deadline,
-                              const std::function<bool()>& ready, const Awaited& awaited);
-  bool wait_telling(Lock& lock, const Deadline& deadline, const std::function<bool()>& over,
-                    const Awaited& awaited);
-  std::optional<Failure> wait_for_carrier(Lock& lock, const Deadline& deadline,
-                                          Collective collective, const Operation& operation,
-                                          int member);
-  std::optional<Failure> form(Lock& lock, const Deadline& deadline, const Operation& operation,
-                              const std::shared_ptr<ChunkedSum>& sum);
-  void run(Lock& lock, std::optional<Rendezvous::Work> work, CodedSum& memory);
-  void wait_for_readers(Lock& lock, const ChunkedSum& sum);
-  void finish_gather(const Operation& operation, int member);
-  void finish_sum(const Operation& operation, int member);
+  // What waits and what forms sums lets go of the mutex meanwhile.
+  std::optional<Failure> wait(const Deadline& deadline, const std::function<bool()>& ready,
+                              const Awaited& awaited) REQUIRES(mutex_);
+  // Whether it is over before the deadline.
+  bool wait_telling(const Deadline& deadline, const std::function<bool()>& over,
+                    const Awaited& awaited) REQUIRES(mutex_);
+  std::optional<Failure> wait_for_carrier(const Deadline& deadline, Collective collective,
+                                          const Operation& operation, int member) REQUIRES(mutex_);
+  std::optional<Failure> form(const Deadline& deadline, const Operation& operation,
+                              const std::shared_ptr<ChunkedSum>& sum) REQUIRES(mutex_);
+  void run(std::optional<Rendezvous::Work> work, CodedSum& memory) REQUIRES(mutex_);
+  void wait_for_readers(const ChunkedSum& sum) REQUIRES(mutex_);
+  void finish_gather(const Operation& operation, int member) REQUIRES(mutex_);
+  void finish_sum(const Operation& operation, int member) REQUIRES(mutex_);
   // What a member waits for that nobody knows: after it left, the others may have finished it;
   // before, it is misuse.
-  tl::unexpected<Failure> unknown_operation(int member, const char* name) const;
+  tl::unexpected<Failure> unknown_operation(int member, const char* name) const REQUIRES(mutex_);
 
   const std::shared_ptr<Carrier> carrier_;
-  double told_from_s_ = std::numeric_limits<double>::infinity();
-  double longest_wait_s_ = 0;
+  double told_from_s_ GUARDED_BY(mutex_) = std::numeric_limits<double>::infinity();
+  double longest_wait_s_ GUARDED_BY(mutex_) = 0;
 };
 
 // 0 .. count-1

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <future>
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
@@ -18,6 +16,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/transport/mpi.h"
 #include "thinwire/transport/pacer.h"
 
@@ -108,7 +107,7 @@ class Job final : public MpiJob {
 
   void enqueue(int to, Bytes frame) {
     const int rank = rank_of(to);
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (rank == rank_) {
       inbox_.push_back(std::move(frame));
     } else {
@@ -140,7 +139,7 @@ class Job final : public MpiJob {
   void cut_queued() {
     std::deque<Queued> queued;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       queued.swap(queue_);
     }
     for (Queued& one : queued) {
@@ -214,7 +213,7 @@ class Job final : public MpiJob {
   bool deliver_here() {
     std::deque<Bytes> arrived;
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       arrived.swap(inbox_);
     }
     for (Bytes& frame : arrived) deliver(rank_, std::move(frame));
@@ -226,8 +225,8 @@ class Job final : public MpiJob {
   }
 
   void wait_briefly() {
-    std::unique_lock lock(mutex_);
-    wake_.wait_for(lock, kPollInterval, [this] { return !queue_.empty() || !inbox_.empty(); });
+    const Lock lock(mutex_);
+    if (queue_.empty() && inbox_.empty()) wake_.wait_for(mutex_, kPollInterval);
   }
 
   int members_;
@@ -235,10 +234,10 @@ class Job final : public MpiJob {
   int rank_ = 0;
   int size_ = 1;
   std::vector<std::shared_ptr<FrameHub>> hubs_;  // of this rank's members
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Bytes> inbox_;  // between members of this rank
-  std::deque<Queued> queue_;
+  Mutex mutex_;
+  Condition wake_;
+  std::deque<Bytes> inbox_ GUARDED_BY(mutex_);  // between members of this rank
+  std::deque<Queued> queue_ GUARDED_BY(mutex_);
   std::vector<links::Link> links_;  // by member
   std::optional<Pacer> pacer_;
   std::deque<Outgoing> leaving_;

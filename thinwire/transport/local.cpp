@@ -18,7 +18,7 @@ class LocalHub final : public Hub {
         alone_(members == 1) {}
   ~LocalHub() override {
     {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       stop_ = true;
       changed_.notify_all();
     }
@@ -28,20 +28,20 @@ class LocalHub final : public Hub {
   LocalHub& operator=(const LocalHub&) = delete;
 
  private:
-  void on_work() override {
+  void on_work() override REQUIRES(mutex_) {
     if (!alone_ && !thread_.joinable()) thread_ = std::thread([this] { form_sums(); });
   }
 
   void form_sums() {
     CodedSum memory;
-    Lock lock(mutex_);
+    const Lock lock(mutex_);
     while (!stop_) {
-      if (!work(lock, memory)) changed_.wait(lock);
+      if (!work(memory)) changed_.wait(mutex_);
     }
   }
 
   const bool alone_;  // a single member forms its sums when it waits for them
-  bool stop_ = false;
+  bool stop_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -18,19 +18,24 @@ SimulatedNetwork::SimulatedNetwork(const std::vector<links::Member>& members) {
 }
 
 double SimulatedNetwork::compute(int member, double steps) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const double seconds = steps * state(member).step_s;
   state(member).clock += seconds;
   return seconds;
 }
 
+double SimulatedNetwork::step_seconds(int member) const {
+  const Lock lock(mutex_);
+  return state(member).step_s;
+}
+
 double SimulatedNetwork::clock(int member) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return state(member).clock;
 }
 
 void SimulatedNetwork::started(const Rendezvous& rendezvous, const Start& start) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   Pointer& transfer = transfers_[{start.collective, start.operation}];
   if (!transfer) {
     transfer = std::make_shared<Transfer>();
@@ -51,19 +56,19 @@ void SimulatedNetwork::started(const Rendezvous& rendezvous, const Start& start)
 }
 
 bool SimulatedNetwork::arrived(Collective collective, const Operation& operation) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return transfers_.at({collective, operation})->ended;
 }
 
 void SimulatedNetwork::taken(Collective collective, const Operation& operation, int member) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const double end = transfers_.at({collective, operation})->end.at(member);
   state(member).clock = std::max(state(member).clock, end);
 }
 
 void SimulatedNetwork::cancelled(const Rendezvous& rendezvous, Collective collective,
                                  const Operation& operation, int member) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = transfers_.find({collective, operation});
   if (found == transfers_.end()) return;
   std::erase(state(member).queue, found->second);
@@ -72,7 +77,7 @@ void SimulatedNetwork::cancelled(const Rendezvous& rendezvous, Collective collec
 
 void SimulatedNetwork::forgotten(const Rendezvous& rendezvous, Collective collective,
                                  const Operation& operation) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto found = transfers_.find({collective, operation});
   if (found == transfers_.end()) return;
   for (State& one : states_) std::erase(one.queue, found->second);
@@ -81,7 +86,7 @@ void SimulatedNetwork::forgotten(const Rendezvous& rendezvous, Collective collec
 }
 
 void SimulatedNetwork::left(const Rendezvous& rendezvous) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   end_what_can(rendezvous);
 }
 
@@ -98,12 +103,13 @@ double SimulatedNetwork::earliest() const {
 
 // An operation ends when all have started it and it is the first in the queue of each of its links.
 bool SimulatedNetwork::can_end(const Transfer& transfer, const Rendezvous& rendezvous) const {
-  return std::ranges::all_of(rendezvous.members(transfer.name.operation.group), [&](int member) {
-    const auto& queue = state(member).queue;
-    const auto waits = [&](const Pointer& one) { return one.get() == &transfer; };
-    const bool first = std::ranges::none_of(queue, waits) || waits(queue.front());
-    return first && (transfer.started.contains(member) || !rendezvous.present(member));
-  });
+  return std::ranges::all_of(
+      rendezvous.members(transfer.name.operation.group), [&](int member) REQUIRES(mutex_) {
+        const auto& queue = state(member).queue;
+        const auto waits = [&](const Pointer& one) { return one.get() == &transfer; };
+        const bool first = std::ranges::none_of(queue, waits) || waits(queue.front());
+        return first && (transfer.started.contains(member) || !rendezvous.present(member));
+      });
 }
 
 void SimulatedNetwork::end_what_can(const Rendezvous& rendezvous) {

@@ -19,9 +19,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/links/links.h"
 #include "thinwire/transport/carrier.h"
 
@@ -37,7 +37,7 @@ class SimulatedNetwork final : public Carrier {
   // Computation, in the member's steps; returns its seconds.
   double compute(int member, double steps = 1);
   // Seconds of computation in one of the member's steps.
-  double step_seconds(int member) const { return state(member).step_s; }
+  double step_seconds(int member) const;
   // Seconds since the start.
   double clock(int member) const;
 
@@ -78,24 +78,27 @@ class SimulatedNetwork final : public Carrier {
   };
 
   // No operation that has yet to end began before.
-  double earliest() const;
-  void end_what_can(const Rendezvous& rendezvous);
-  bool can_end(const Transfer& transfer, const Rendezvous& rendezvous) const;
-  void end_all_gather(Transfer& transfer);
-  void end_all_reduce(Transfer& transfer, const std::vector<int>& members);
+  double earliest() const REQUIRES(mutex_);
+  void end_what_can(const Rendezvous& rendezvous) REQUIRES(mutex_);
+  bool can_end(const Transfer& transfer, const Rendezvous& rendezvous) const REQUIRES(mutex_);
+  void end_all_gather(Transfer& transfer) REQUIRES(mutex_);
+  void end_all_reduce(Transfer& transfer, const std::vector<int>& members) REQUIRES(mutex_);
   // One round trip: by index in `members`, when each can begin, how much it sends in total, and how
   // much `to` gets from `from`. Returns when each has received everything; advances the times at
   // which the links are free.
   std::vector<double> run_round_trip(const std::vector<int>& members,
                                      const std::vector<double>& ready,
                                      const std::vector<uint64_t>& up_bytes,
-                                     const std::function<uint64_t(size_t from, size_t to)>& bytes);
-  State& state(int member) { return states_[static_cast<size_t>(member)]; }
-  const State& state(int member) const { return states_[static_cast<size_t>(member)]; }
+                                     const std::function<uint64_t(size_t from, size_t to)>& bytes)
+      REQUIRES(mutex_);
+  State& state(int member) REQUIRES(mutex_) { return states_[static_cast<size_t>(member)]; }
+  const State& state(int member) const REQUIRES(mutex_) {
+    return states_[static_cast<size_t>(member)];
+  }
 
-  mutable std::mutex mutex_;
-  std::vector<State> states_;
-  std::map<Name, Pointer> transfers_;
+  mutable Mutex mutex_;
+  std::vector<State> states_ GUARDED_BY(mutex_);
+  std::map<Name, Pointer> transfers_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::transport

@@ -18,7 +18,7 @@ TaskThread::TaskThread(std::function<double()> after)
 
 TaskThread::~TaskThread() {
   {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_one();
@@ -27,7 +27,7 @@ TaskThread::~TaskThread() {
 
 void TaskThread::post(Task task) {
   {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     if (ending_) return;
     tasks_.push_back(std::move(task));
   }
@@ -36,21 +36,20 @@ void TaskThread::post(Task task) {
 
 void TaskThread::run() {
   double due = after_();
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
     const std::chrono::duration<double> left(std::clamp(due - monotonic_seconds(), 0.0, kLongest));
-    changed_.wait_for(lock, left, [&] { return ending_ || !tasks_.empty(); });
+    if (!ending_ && tasks_.empty()) changed_.wait_for(mutex_, left);
     if (tasks_.empty() && ending_) return;
     Task task;
     if (!tasks_.empty()) {
       task = std::move(tasks_.front());
       tasks_.pop_front();
     }
-    lock.unlock();
+    const Unlock meanwhile(mutex_);
     if (task) task();
     due = after_();
     task = nullptr;  // what it holds may be large, or post
-    lock.lock();
   }
 }
 

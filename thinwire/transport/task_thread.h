@@ -1,11 +1,11 @@
 // A thread that runs the tasks it is given, in order, and a function that says when it is next due.
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "thinwire/base/mutex.h"
 
 namespace thinwire::transport {
 
@@ -28,10 +28,10 @@ class TaskThread {
   void run();
 
   const std::function<double()> after_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Task> tasks_;
-  bool ending_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<Task> tasks_ GUARDED_BY(mutex_);
+  bool ending_ GUARDED_BY(mutex_) = false;
   std::thread thread_;  // last, because it uses the other members
 };
 

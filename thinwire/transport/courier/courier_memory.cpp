@@ -15,14 +15,14 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 class MemoryCourier final : public Courier {
  public:
   MemoryCourier(std::shared_ptr<MemoryServer> server, std::shared_ptr<MemoryParticipant> end)
-      : server_(std::move(server)), end_(std::move(end)) {}
+      : kept_(std::move(server)), end_(std::move(end)) {}
   ~MemoryCourier() override;
   MemoryCourier(const MemoryCourier&) = delete;
   MemoryCourier& operator=(const MemoryCourier&) = delete;
 
   const std::string& self() const override { return end_->name(); }
   bool connected() const override {
-    const std::scoped_lock lock(server_->mutex);
+    const Lock lock(end_->server.mutex);
     return end_->connected();
   }
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override;
@@ -45,47 +45,47 @@ class MemoryCourier final : public Courier {
   std::unique_ptr<Subscription> subscription(std::shared_ptr<Listening> listener, Entries entries,
                                              uint64_t number) {
     return std::make_unique<ListenerSubscription<Listening>>(
-        std::move(listener), [server = server_, end = end_, entries, number] {
-          const std::scoped_lock lock(server->mutex);
+        std::move(listener), [kept = kept_, end = end_, entries, number] {
+          const Lock lock(end->server.mutex);
           ((*end).*entries).erase(number);
         });
   }
 
-  const std::shared_ptr<MemoryServer> server_;
+  const std::shared_ptr<MemoryServer> kept_;  // for end_
   const std::shared_ptr<MemoryParticipant> end_;
 };
 
 MemoryCourier::~MemoryCourier() {
   std::deque<std::function<void()>> last;
   {
-    const std::scoped_lock lock(server_->mutex);
-    auto others = std::exchange(server_->calls, {});
+    const Lock lock(end_->server.mutex);
+    auto others = std::exchange(end_->server.calls, {});
     end_->close();
-    last = std::exchange(server_->calls, std::move(others));
-    server_->participants.erase(end_->name());
+    last = std::exchange(end_->server.calls, std::move(others));
+    end_->server.participants.erase(end_->name());
   }
   for (const auto& call : last) call();
 }
 
 BlobId MemoryCourier::put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) {
   auto chunks = std::make_shared<const BlobChunks>(std::move(blob));
-  const std::scoped_lock lock(server_->mutex);
-  end_->transfers.put(server_->now, chunks, priority, std::move(done));
+  const Lock lock(end_->server.mutex);
+  end_->transfers.put(end_->server.now, chunks, priority, std::move(done));
   end_->settle();
   return chunks->id();
 }
 
 void MemoryCourier::get_part(const Sha256& blob, const BlobId& part,
                              std::vector<std::string> holders, Priority priority, Got got) {
-  const std::scoped_lock lock(server_->mutex);
-  end_->transfers.get(server_->now, blob, part, std::move(holders), priority, std::move(got));
+  const Lock lock(end_->server.mutex);
+  end_->transfers.get(end_->server.now, blob, part, std::move(holders), priority, std::move(got));
   end_->settle();
 }
 
 void MemoryCourier::drop(const Sha256& blob, const std::string& holder, Done done) {
-  const std::scoped_lock lock(server_->mutex);
-  const auto act = [server = server_.get(), blob, holder]() -> Result<uint64_t> {
-    server->drop(holder, blob);
+  const Lock lock(end_->server.mutex);
+  const auto act = [blob, holder](MemoryServer& server) REQUIRES(server.mutex) -> Result<uint64_t> {
+    server.drop(holder, blob);
     return 0;
   };
   end_->ask(0, act, [done = std::move(done)](const Result<uint64_t>& result) {
@@ -95,17 +95,19 @@ void MemoryCourier::drop(const Sha256& blob, const std::string& holder, Done don
 }
 
 void MemoryCourier::count(Counted counted) {
-  const std::scoped_lock lock(server_->mutex);
-  const auto act = [server = server_.get()]() -> Result<uint64_t> { return server->chunks.size(); };
+  const Lock lock(end_->server.mutex);
+  const auto act = [](MemoryServer& server)
+                       REQUIRES(server.mutex) -> Result<uint64_t> { return server.chunks.size(); };
   end_->ask(0, act, std::move(counted));
 }
 
 void MemoryCourier::list(const std::string& holder, Listed listed) {
   check_courier_name("a holder", holder);
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(end_->server.mutex);
   const auto blobs = std::make_shared<std::vector<StoredBlob>>();
-  const auto act = [server = server_.get(), holder, blobs]() -> Result<uint64_t> {
-    *blobs = server->list(holder);
+  const auto act = [holder, blobs](MemoryServer& server)
+                       REQUIRES(server.mutex) -> Result<uint64_t> {
+    *blobs = server.list(holder);
     return blobs->size();
   };
   end_->ask(0, act, [blobs, listed = std::move(listed)](const Result<uint64_t>& size) {
@@ -116,19 +118,19 @@ void MemoryCourier::list(const std::string& holder, Listed listed) {
 
 void MemoryCourier::publish(const std::string& topic, Bytes statement) {
   check_message("a topic", topic, statement.size());
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(end_->server.mutex);
+  MemoryServer* const server = &end_->server;
   const size_t bytes = statement.size();
-  end_->send(bytes, [server = server_.get(), from = self(), topic, sent = std::move(statement)] {
-    server->broadcast(from, topic, sent);
-  });
+  end_->send(bytes, [server, from = self(), topic, sent = std::move(statement)]()
+                        REQUIRES(server->mutex) { server->broadcast(from, topic, sent); });
 }
 
 std::unique_ptr<Subscription> MemoryCourier::subscribe(const std::string& from,
                                                        const std::string& topic,
                                                        OnStatement on_statement) {
   auto listener = std::make_shared<MemoryParticipant::StatementListener>(std::move(on_statement));
-  const std::scoped_lock lock(server_->mutex);
-  const uint64_t number = ++server_->last_event;
+  const Lock lock(end_->server.mutex);
+  const uint64_t number = ++end_->server.last_event;
   end_->subscribers.emplace(number, MemoryParticipant::StatementSubscriber{from, topic, listener});
   return subscription(std::move(listener), &MemoryParticipant::subscribers, number);
 }
@@ -136,19 +138,19 @@ std::unique_ptr<Subscription> MemoryCourier::subscribe(const std::string& from,
 void MemoryCourier::append(const std::string& stream, uint64_t expected_last, Bytes record,
                            Appended appended) {
   check_message("a stream", stream, record.size());
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(end_->server.mutex);
   const size_t bytes = record.size();
-  const auto act = [server = server_.get(), stream, expected_last, added = std::move(record)] {
-    return server->append(stream, expected_last, added);
-  };
+  const auto act =
+      [stream, expected_last, added = std::move(record)](MemoryServer& server)
+          REQUIRES(server.mutex) { return server.append(stream, expected_last, added); };
   end_->ask(bytes, act, std::move(appended));
 }
 
 void MemoryCourier::last(const std::string& stream, Appended answered) {
   check_message("a stream", stream, 0);
-  const std::scoped_lock lock(server_->mutex);
-  const auto act = [server = server_.get(), stream]() -> Result<uint64_t> {
-    return server->streams[stream].size();
+  const Lock lock(end_->server.mutex);
+  const auto act = [stream](MemoryServer& server) REQUIRES(server.mutex) -> Result<uint64_t> {
+    return server.streams[stream].size();
   };
   end_->ask(0, act, std::move(answered));
 }
@@ -156,8 +158,8 @@ void MemoryCourier::last(const std::string& stream, Appended answered) {
 std::unique_ptr<Subscription> MemoryCourier::read(const std::string& stream, uint64_t first,
                                                   Take take) {
   auto listener = std::make_shared<MemoryParticipant::Reading>(std::move(take));
-  const std::scoped_lock lock(server_->mutex);
-  const uint64_t number = ++server_->last_event;
+  const Lock lock(end_->server.mutex);
+  const uint64_t number = ++end_->server.last_event;
   end_->readers.emplace(number, MemoryParticipant::Reader{stream, first, listener});
   end_->catch_up(stream, first);
   return subscription(std::move(listener), &MemoryParticipant::readers, number);
@@ -172,7 +174,7 @@ MemoryNetwork::~MemoryNetwork() = default;
 
 std::unique_ptr<Courier> MemoryNetwork::connect(const std::string& name, const links::Link& link) {
   check_courier_name("a participant", name);
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   auto end = std::make_shared<MemoryParticipant>(*server_, name, link);
   if (!server_->participants.emplace(name, end).second) {
     throw Error(fmt::format("participant {} is connected already", name));
@@ -181,7 +183,7 @@ std::unique_ptr<Courier> MemoryNetwork::connect(const std::string& name, const l
 }
 
 double MemoryNetwork::now() const {
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   return server_->now;
 }
 
@@ -189,7 +191,7 @@ bool MemoryNetwork::step() { return server_->step(kForever); }
 
 void MemoryNetwork::run_until(double time) {
   while (server_->step(time)) continue;
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   server_->now = std::max(server_->now, time);
 }
 
@@ -198,33 +200,38 @@ void MemoryNetwork::run() {
 }
 
 void MemoryNetwork::call_at(double time, std::function<void()> call) {
-  const std::scoped_lock lock(server_->mutex);
-  server_->at(time,
-              [server = server_.get(), call = std::move(call)] { server->calls.push_back(call); });
+  const Lock lock(server_->mutex);
+  MemoryServer* const server = server_.get();
+  server_->at(time, [server, call = std::move(call)]()
+                        REQUIRES(server->mutex) { server->calls.push_back(call); });
 }
 
 void MemoryNetwork::disconnect(const std::string& name) {
-  const std::scoped_lock lock(server_->mutex);
-  server_->participants.at(name)->disconnect();
+  const Lock lock(server_->mutex);
+  MemoryParticipant& participant = *server_->participants.at(name);
+  participant.is_at(*server_);
+  participant.disconnect();
 }
 
 void MemoryNetwork::reconnect(const std::string& name) {
-  const std::scoped_lock lock(server_->mutex);
-  server_->participants.at(name)->reconnect();
+  const Lock lock(server_->mutex);
+  MemoryParticipant& participant = *server_->participants.at(name);
+  participant.is_at(*server_);
+  participant.reconnect();
 }
 
 void MemoryNetwork::set_disk_bytes(uint64_t bytes) {
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   server_->disk_bytes = bytes;
 }
 
 void MemoryNetwork::lose_records(const std::string& stream, size_t count) {
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   server_->lose_records(stream, count);
 }
 
 bool MemoryNetwork::alter_chunk(const std::string& holder, const Sha256& name) {
-  const std::scoped_lock lock(server_->mutex);
+  const Lock lock(server_->mutex);
   const auto chunk = std::ranges::find_if(server_->chunks, [&](const auto& one) {
     return one.first.first == holder && one.first.second.chunk == name;
   });

@@ -1,12 +1,15 @@
 // A callback that can be stopped from anywhere. stop() waits for a running call to finish, unless
-// that call itself called stop(); no call begins afterwards. Thread-safe.
+// that call itself called stop(); no call begins afterwards. Thread-safe; a call must not begin
+// another one.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
+#include <thread>
 #include <utility>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::transport {
@@ -17,18 +20,23 @@ class Listener {
   explicit Listener(std::function<void(Arguments...)> callback) : callback_(std::move(callback)) {}
 
   void call(Arguments... arguments) {
-    const std::scoped_lock lock(mutex_);
-    if (!stopped_) callback_(std::move(arguments)...);
+    const Lock lock(calling_);
+    if (stopped_) return;
+    caller_ = std::this_thread::get_id();
+    callback_(std::move(arguments)...);
+    caller_ = std::thread::id();
   }
   void stop() {
-    const std::scoped_lock lock(mutex_);
     stopped_ = true;
+    if (caller_ == std::this_thread::get_id()) return;  // from the callback
+    const Lock after_the_call(calling_);
   }
 
  private:
-  std::recursive_mutex mutex_;  // a callback may end its own subscription
-  bool stopped_ = false;
   const std::function<void(Arguments...)> callback_;
+  std::atomic<bool> stopped_ = false;
+  Mutex calling_;
+  std::atomic<std::thread::id> caller_{};
 };
 
 // Stops a listener, then runs `afterwards`.

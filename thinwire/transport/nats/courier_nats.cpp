@@ -8,12 +8,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
-#include <shared_mutex>
 #include <string_view>
 #include <utility>
 
 #include "thinwire/base/interrupt.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/transport/nats/nats_connection.h"
 
@@ -27,8 +26,8 @@ constexpr int kPingsUnanswered = 2;  // before a connection counts as lost
 // What callbacks of the library need. They may come after everything was destroyed, so they find
 // this by a number.
 struct Sink {
-  std::shared_mutex gate;  // held by callbacks; exclusively once none may run any more
-  bool open = true;
+  Mutex gate;  // held by callbacks
+  bool open GUARDED_BY(gate) = true;
   NatsConnection::Events events;
   std::unique_ptr<Signer> signer;
   std::string jwt;
@@ -38,24 +37,24 @@ struct Sink {
 class Sinks {
  public:
   uint64_t add(const std::shared_ptr<Sink>& sink) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     sinks_.emplace(++last_, sink);
     return last_;
   }
   void remove(uint64_t number) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     sinks_.erase(number);
   }
   std::shared_ptr<Sink> find(uint64_t number) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto sink = sinks_.find(number);
     return sink == sinks_.end() ? nullptr : sink->second;
   }
 
  private:
-  std::mutex mutex_;
-  uint64_t last_ = 0;
-  std::map<uint64_t, std::shared_ptr<Sink>> sinks_;
+  Mutex mutex_;
+  uint64_t last_ GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, std::shared_ptr<Sink>> sinks_ GUARDED_BY(mutex_);
 };
 
 // Never destroyed, because threads of the library outlive main().
@@ -72,7 +71,7 @@ void with_sink(void* closure, const Call& call) {
   const auto number = reinterpret_cast<uint64_t>(closure);
   const std::shared_ptr<Sink> sink = sinks().find(number);
   if (!sink) return;
-  const std::shared_lock lock(sink->gate);
+  const Lock lock(sink->gate);
   if (sink->open) call(*sink, number);
 }
 
@@ -279,7 +278,7 @@ class LibraryConnection final : public NatsConnection {
       : sink_(std::move(sink)), number_(number), connection_(std::move(connection)) {}
   ~LibraryConnection() override {
     {
-      const std::unique_lock lock(sink_->gate);
+      const Lock lock(sink_->gate);
       sink_->open = false;
     }
     for (const auto& [number, subscription] : subscriptions_) sinks().remove(number);
@@ -346,7 +345,7 @@ Result<std::unique_ptr<NatsConnection>> connect_nats(const NatsTarget& target,
   } while (status != NATS_OK && sink->unsendable);
   if (status != NATS_OK) {
     sinks().remove(number);
-    const std::unique_lock lock(sink->gate);
+    const Lock lock(sink->gate);
     sink->open = false;
     if (bound.expired()) {
       return fail(FailureKind::kLostPeer,

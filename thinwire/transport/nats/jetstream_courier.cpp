@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/courier/record_reader.h"
@@ -49,7 +49,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   const std::string& self() const override { return options_.self; }
   bool connected() const override { return connected_; }
   std::string denied() const override {
-    const std::lock_guard lock(denied_mutex_);
+    const Lock lock(denied_mutex_);
     return denied_;
   }
   BlobId put(std::shared_ptr<const Bytes> blob, Priority priority, Done done) override {
@@ -96,8 +96,8 @@ class JetstreamCourier final : public Courier, private ChunkWire {
   const NatsOptions options_;
   const NatsSubjects subjects_;
   std::atomic<bool> connected_ = false;
-  mutable std::mutex denied_mutex_;
-  std::string denied_;
+  mutable Mutex denied_mutex_;
+  std::string denied_ GUARDED_BY(denied_mutex_);
 
   std::unique_ptr<NatsConnection> connection_;
   NatsRequests requests_;
@@ -373,7 +373,7 @@ void JetstreamCourier::be_denied(const std::string& text) {
   connected_ = false;
   const std::string why = "the run's server no longer admits it: " + text;
   {
-    const std::lock_guard lock(denied_mutex_);
+    const Lock lock(denied_mutex_);
     denied_ = why;
   }
   requests_.fail_all({FailureKind::kRefused, why});

@@ -33,7 +33,7 @@ struct NatsMessage {
 
 class NatsConnection {
  public:
-  // Called by threads of the client library, several at once. They must be quick and must not call
+  // Called by threads of the client library, one at a time. They must be quick and must not call
   // the connection. They are set before the connection is made and last until it is destroyed.
   struct Events {
     std::function<void(NatsMessage)> message;

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_answers.h"
 
@@ -51,9 +50,10 @@ class Asker {
     const std::string reply = fmt::format("{}.{}", inbox_, ++requests_);
     auto sent = connection_->publish(subject, reply, {}, as_bytes(request));
     if (!sent) return tl::unexpected(sent.error());
-    std::unique_lock lock(mutex_);
+    const Lock lock(mutex_);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    while (arrived_.wait_until(lock, deadline, [&] { return !answers_.empty(); })) {
+    const auto any = [&]() REQUIRES(mutex_) { return !answers_.empty(); };
+    while (arrived_.wait_until(mutex_, deadline, any)) {
       Result<NatsMessage> answer = std::move(answers_.front());
       answers_.pop_front();
       if (!answer || answer->subject == reply) return answer;
@@ -63,14 +63,14 @@ class Asker {
 
  private:
   void add(Result<NatsMessage> answer) {
-    const std::scoped_lock lock(mutex_);
+    const Lock lock(mutex_);
     answers_.push_back(std::move(answer));
     arrived_.notify_one();
   }
 
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Result<NatsMessage>> answers_;
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<Result<NatsMessage>> answers_ GUARDED_BY(mutex_);
   std::string inbox_;
   int64_t requests_ = 0;
   std::unique_ptr<NatsConnection> connection_;
