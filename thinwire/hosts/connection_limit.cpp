@@ -21,7 +21,7 @@ std::unique_ptr<transport::Subscription> ConnectionLimit::listen(const char* top
   return courier_.subscribe(transport::kServerParticipant, topic,
                             [notices = notices_, begins](const std::string& from, Bytes notice) {
                               if (from != transport::kServerParticipant) return;
-                              const std::lock_guard lock(notices->mutex);
+                              const Lock lock(notices->mutex);
                               notices->unread.emplace_back(begins, std::move(notice));
                             });
 }
@@ -29,7 +29,7 @@ std::unique_ptr<transport::Subscription> ConnectionLimit::listen(const char* top
 std::vector<PublicKey> ConnectionLimit::exceeded(double now) {
   std::vector<std::pair<bool, Bytes>> unread;
   {
-    const std::lock_guard lock(notices_->mutex);
+    const Lock lock(notices_->mutex);
     unread = std::exchange(notices_->unread, {});
   }
   if (!courier_.connected()) {

@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -37,8 +37,9 @@ class ConnectionLimit {
  private:
   // Filled by the courier's thread, perhaps after this object is destroyed.
   struct Notices {
-    std::mutex mutex;
-    std::vector<std::pair<bool, Bytes>> unread;  // whether a connection began
+    Mutex mutex;
+    // Whether a connection began.
+    std::vector<std::pair<bool, Bytes>> unread GUARDED_BY(mutex);
   };
 
   std::unique_ptr<transport::Subscription> listen(const char* topic, bool begins);

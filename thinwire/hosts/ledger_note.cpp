@@ -46,14 +46,14 @@ LedgerNote::LedgerNote(const fs::path& server_folder) : file_(server_folder / kF
 }
 
 void LedgerNote::reached(const Position& position) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   reached_ = position;
 }
 
 void LedgerNote::keep(double now) {
   Position reached;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     reached = reached_;
   }
   if (reached.sequence == 0 || reached.sequence <= written_.sequence) return;
@@ -67,7 +67,7 @@ void LedgerNote::keep(double now) {
 }
 
 void LedgerNote::keep_last() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (reached_.sequence > written_.sequence) write(reached_);
 }
 

@@ -3,9 +3,8 @@
 // (serve::HostOptions::remembered).
 #pragma once
 
-#include <mutex>
-
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::hosts {
@@ -37,8 +36,8 @@ class LedgerNote {
   membership::Position written_;
   membership::Position waiting_;  // to be written down at due_
   double due_ = 0;
-  std::mutex mutex_;
-  membership::Position reached_;
+  Mutex mutex_;
+  membership::Position reached_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::hosts

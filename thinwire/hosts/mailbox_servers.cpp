@@ -2,11 +2,11 @@
 
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_servers.h"
@@ -39,7 +39,7 @@ class MailboxServers final : public RunServers {
   std::unique_ptr<transport::Courier> connect() override {
     return open_mailbox(folder_, key_, participant_name(key_), false,
                         [told = told_](const std::string& sentence) {
-                          const std::lock_guard lock(told->mutex);
+                          const Lock lock(told->mutex);
                           told->sentences.push_back(sentence);
                         });
   }
@@ -59,12 +59,12 @@ class MailboxServers final : public RunServers {
  private:
   // By the courier's thread.
   struct Told {
-    std::mutex mutex;
-    std::deque<std::string> sentences;
+    Mutex mutex;
+    std::deque<std::string> sentences GUARDED_BY(mutex);
   };
 
   std::string next_told() const {
-    const std::lock_guard lock(told_->mutex);
+    const Lock lock(told_->mutex);
     if (told_->sentences.empty()) return "";
     std::string sentence = std::move(told_->sentences.front());
     told_->sentences.pop_front();

@@ -216,7 +216,7 @@ Pauses::Pauses(PauseRules rules, std::function<MachineUse()> look, const std::at
 
 Pauses::~Pauses() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ends_ = true;
     changed_.notify_all();
   }
@@ -241,17 +241,19 @@ std::string Pauses::look(bool paused) {
 // What asks the member to leave holds until it has left: whoever is told to stop relies on that.
 void Pauses::watch() {
   Stopwatch since_look;
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   const auto often = std::min<std::chrono::duration<double>>(
       kStopPollInterval, std::chrono::duration<double>(times_.look_s));
   while (!ends_) {
-    changed_.wait_for(lock, often, [this] { return ends_; });
+    changed_.wait_for(mutex_, often, [this]() REQUIRES(mutex_) { return ends_; });
     if (since_look.seconds() >= times_.look_s) {
       since_look = {};
       const bool paused = !why_.empty();
-      lock.unlock();
-      std::string why = look(paused);
-      lock.lock();
+      std::string why;
+      {
+        const Unlock meanwhile(mutex_);
+        why = look(paused);
+      }
       why_ = std::move(why);
       changed_.notify_all();
     }
@@ -260,22 +262,25 @@ void Pauses::watch() {
 }
 
 bool Pauses::wait(const std::function<bool()>& ends) {
-  std::unique_lock lock(mutex_);
   bool said = false;
-  while (!why_.empty() && !stopped()) {
-    const std::string why = why_;
-    lock.unlock();
-    if (!std::exchange(said, true)) {
-      message_(fmt::format("pauses, because {}; returns by itself", why));
+  {
+    const Lock lock(mutex_);
+    while (!why_.empty() && !stopped()) {
+      bool ended = false;
+      {
+        const std::string why = why_;
+        const Unlock meanwhile(mutex_);
+        if (!std::exchange(said, true)) {
+          message_(fmt::format("pauses, because {}; returns by itself", why));
+        }
+        ended = ends();
+      }
+      if (ended) break;
+      if (!why_.empty()) changed_.wait_for(mutex_, kStopPollInterval);
     }
-    const bool ended = ends();
-    lock.lock();
-    if (ended) break;
-    if (!why_.empty()) changed_.wait_for(lock, kStopPollInterval);
+    if (stopped()) return false;
+    leaves_ = false;
   }
-  if (stopped()) return false;
-  leaves_ = false;
-  lock.unlock();
   if (said) message_("goes on");
   return true;
 }

@@ -4,9 +4,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +12,7 @@
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/events/progress.h"
 
 namespace thinwire::hosts {
@@ -122,10 +121,10 @@ class Pauses {
   std::atomic<bool> leaves_ = false;
   MachineUse use_;       // as last found, by the thread that looks
   double busy_at_ = -1;  // when others were last there; -1: never
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::string why_;  // it pauses; empty: it does not
-  bool ends_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::string why_ GUARDED_BY(mutex_);  // it pauses; empty: it does not
+  bool ends_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

@@ -53,7 +53,7 @@ void Admission::load() {
     if (!key.revoked && key.role == Role::kMember) members.insert(key.key);
     if (!key.revoked && key.role == Role::kAuditor) auditors.insert(key.key);
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   revoked_ = std::move(revoked);
   members_ = std::move(members);
   auditors_ = std::move(auditors);
@@ -105,23 +105,23 @@ void Admission::number(std::span<const membership::Member> members) {
 }
 
 bool Admission::is_revoked(const PublicKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return revoked_.contains(key);
 }
 
 std::string Admission::machine_of(const PublicKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto known = machines_.find(key);
   return known == machines_.end() ? "" : known->second;
 }
 
 bool Admission::is_member(const PublicKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return members_.contains(key);
 }
 
 bool Admission::is_auditor(const PublicKey& key) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return auditors_.contains(key);
 }
 

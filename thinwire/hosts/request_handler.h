@@ -6,7 +6,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -16,6 +15,8 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
+#include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"
@@ -78,11 +79,11 @@ class Admission {
   uint64_t stamp_ = 0;
   size_t numbered_ = 0;  // members
   KeyRing ring_;
-  mutable std::mutex mutex_;  // guards what follows
-  std::set<PublicKey> revoked_;
-  std::set<PublicKey> members_;
-  std::set<PublicKey> auditors_;
-  std::map<PublicKey, std::string> machines_;
+  mutable Mutex mutex_;
+  std::set<PublicKey> revoked_ GUARDED_BY(mutex_);
+  std::set<PublicKey> members_ GUARDED_BY(mutex_);
+  std::set<PublicKey> auditors_ GUARDED_BY(mutex_);
+  std::map<PublicKey, std::string> machines_ GUARDED_BY(mutex_);
 };
 
 // Used by one thread.

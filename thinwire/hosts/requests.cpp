@@ -115,7 +115,7 @@ RequestServer::RequestServer(transport::Courier& courier, const Signer& coordina
 void RequestServer::receive(const std::string& from, const Bytes& statement) {
   Result<Request> request = decode_request(statement, coordinator_.key());
   if (!request) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool repeated = std::ranges::any_of(waiting_, [&](const IncomingRequest& incoming) {
     return incoming.request.nonce == request->nonce;
   });
@@ -125,9 +125,9 @@ void RequestServer::receive(const std::string& from, const Bytes& statement) {
 }
 
 std::vector<RequestServer::IncomingRequest> RequestServer::take(double timeout_s) {
-  std::unique_lock lock(mutex_);
-  arrived_.wait_for(lock, std::chrono::duration<double>(timeout_s),
-                    [&] { return !waiting_.empty(); });
+  const Lock lock(mutex_);
+  arrived_.wait_for(mutex_, std::chrono::duration<double>(timeout_s),
+                    [&]() REQUIRES(mutex_) { return !waiting_.empty(); });
   std::vector<IncomingRequest> all(std::make_move_iterator(waiting_.begin()),
                                    std::make_move_iterator(waiting_.end()));
   waiting_.clear();
@@ -157,7 +157,7 @@ RequestClient::RequestClient(transport::Courier& courier, const PublicKey& run, 
 void RequestClient::receive(const Bytes& statement) {
   Result<Answer> answer = decode_answer(statement, run_);
   if (!answer) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto question = questions_.find(answer->nonce);
   if (question == questions_.end() || question->second.answer) return;
   question->second.answer = std::move(*answer);
@@ -165,17 +165,18 @@ void RequestClient::receive(const Bytes& statement) {
 }
 
 bool RequestClient::await(double seconds) {
-  std::unique_lock lock(mutex_);
-  return answered_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
+  const Lock lock(mutex_);
+  const auto is_over = [&]() REQUIRES(mutex_) {
     return std::ranges::all_of(questions_,
                                [](const auto& one) { return one.second.answer.has_value(); });
-  });
+  };
+  return answered_.wait_for(mutex_, std::chrono::duration<double>(seconds), is_over);
 }
 
 void RequestClient::send_unanswered() {
   std::vector<Bytes> statements;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (const auto& [nonce, question] : questions_) {
       if (!question.answer) statements.push_back(question.statement);
     }
@@ -195,7 +196,7 @@ Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<
                                                   double timeout_s) {
   std::vector<Nonce> nonces;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     questions_.clear();
     for (Bytes& body : bodies) {
       nonces.push_back(make_nonce());
@@ -219,7 +220,7 @@ Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<
     send_unanswered();
     answered = await(std::min(kRepeatSeconds, timeout_s));
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   std::vector<Bytes> answers;
   for (const Nonce& nonce : nonces) {
     std::optional<Answer>& answer = questions_.at(nonce).answer;

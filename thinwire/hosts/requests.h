@@ -3,13 +3,11 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +16,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -106,9 +105,9 @@ class RequestServer {
 
   transport::Courier& courier_;
   const Signer& coordinator_;
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<IncomingRequest> waiting_;
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<IncomingRequest> waiting_ GUARDED_BY(mutex_);
   std::unique_ptr<transport::Subscription> subscription_;  // destroyed first
 };
 
@@ -152,9 +151,9 @@ class RequestClient {
   const PublicKey run_;
   const Signer& own_;
   Patience patience_;
-  std::mutex mutex_;
-  std::condition_variable answered_;
-  std::map<Nonce, Question> questions_;
+  Mutex mutex_;
+  Condition answered_;
+  std::map<Nonce, Question> questions_ GUARDED_BY(mutex_);
   std::unique_ptr<transport::Subscription> subscription_;  // destroyed first
 };
 

@@ -27,7 +27,7 @@ ActivityDisplay::ActivityDisplay(events::MessageSink print)
 
 ActivityDisplay::~ActivityDisplay() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     ended_ = true;
   }
   changed_.notify_one();
@@ -35,7 +35,7 @@ ActivityDisplay::~ActivityDisplay() {
 }
 
 void ActivityDisplay::show(const member::Activity& activity) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   // The progress line shows training.
   std::string text = activity.kind == member::ActivityKind::kTraining ? "" : activity.text;
   if (text == text_) return;  // it lasts
@@ -48,15 +48,15 @@ void ActivityDisplay::show(const member::Activity& activity) {
 }
 
 void ActivityDisplay::show_what_lasts() {
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (!ended_) {
     const uint64_t before = changes_;
-    const auto changed = [&] { return ended_ || changes_ != before; };
-    if (changed_.wait_for(lock, kMoment, changed)) continue;
+    const auto changed = [&]() REQUIRES(mutex_) { return ended_ || changes_ != before; };
+    if (changed_.wait_for(mutex_, kMoment, changed)) continue;
     do {
       if (!text_.empty() && text_ != shown_) print_(text_);
       shown_ = text_;
-    } while (!changed_.wait_for(lock, kProgressInterval, changed));
+    } while (!changed_.wait_for(mutex_, kProgressInterval, changed));
   }
 }
 

@@ -2,14 +2,13 @@
 // the progress of the run.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/key_ring.h"
@@ -38,13 +37,14 @@ class ActivityDisplay {
   void show_what_lasts();
 
   const events::MessageSink print_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool ended_ = false;
-  uint64_t changes_ = 0;
-  member::ActivityKind kind_ = member::ActivityKind::kAsking;  // of the current activity
-  std::string text_;   // of the current activity; empty while it trains
-  std::string shown_;  // the last one shown
+  Mutex mutex_;
+  Condition changed_;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  uint64_t changes_ GUARDED_BY(mutex_) = 0;
+  // Of the current activity; the text is empty while it trains.
+  member::ActivityKind kind_ GUARDED_BY(mutex_) = member::ActivityKind::kAsking;
+  std::string text_ GUARDED_BY(mutex_);
+  std::string shown_ GUARDED_BY(mutex_);  // the last one shown
   std::thread thread_;
 };
 

@@ -76,7 +76,7 @@ Result<KeyRing> decode_shared_keys(std::span<const uint8_t> bytes, const PublicK
 SharedKeys::SharedKeys(transport::Courier& courier, const Signer& coordinators, fs::path run_folder)
     : courier_(courier), coordinators_(coordinators), run_folder_(std::move(run_folder)) {
   reading_ = courier.read(kKeysStream, 1, [inbox = inbox_](uint64_t sequence, Bytes record) {
-    const std::lock_guard lock(inbox->mutex);
+    const Lock lock(inbox->mutex);
     inbox->records.emplace_back(sequence, std::move(record));
   });
 }
@@ -93,7 +93,7 @@ bool SharedKeys::serve_pending() {
 void SharedKeys::take_in() {
   std::deque<std::pair<uint64_t, Bytes>> records;
   {
-    const std::lock_guard lock(inbox_->mutex);
+    const Lock lock(inbox_->mutex);
     records.swap(inbox_->records);
   }
   for (const auto& [sequence, bytes] : records) {
@@ -111,13 +111,13 @@ bool SharedKeys::append_news() {
   KeyRing news = own_.beyond(shared_);
   if (news == KeyRing{}) return true;
   {
-    const std::lock_guard lock(inbox_->mutex);
+    const Lock lock(inbox_->mutex);
     if (std::exchange(inbox_->appending, true)) return false;
   }
   shorten(news);
   courier_.append(kKeysStream, last_, encode_shared_keys(news, coordinators_),
                   [inbox = inbox_](const Result<uint64_t>&) {
-                    const std::lock_guard lock(inbox->mutex);
+                    const Lock lock(inbox->mutex);
                     inbox->appending = false;
                   });
   return false;

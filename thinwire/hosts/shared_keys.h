@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <utility>
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/hosts/key_ring.h"
@@ -52,9 +52,9 @@ class SharedKeys {
  private:
   // Filled by the courier's thread, perhaps after this object is destroyed.
   struct Inbox {
-    std::mutex mutex;
-    std::deque<std::pair<uint64_t, Bytes>> records;  // with their sequences
-    bool appending = false;
+    Mutex mutex;
+    std::deque<std::pair<uint64_t, Bytes>> records GUARDED_BY(mutex);  // with their sequences
+    bool appending GUARDED_BY(mutex) = false;
   };
 
   void take_in();

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 
 namespace thinwire::member {
 
@@ -22,14 +21,17 @@ struct BlobFetcher::Shared {
     bool lost = false;         // nobody had it
   };
 
-  // With the lock held: whom to ask now.
-  bool turns_to_substitute(const Entry& entry, const std::vector<std::string>& holders) const {
+  // Whom to ask now.
+  bool turns_to_substitute(const Entry& entry, const std::vector<std::string>& holders) const
+      REQUIRES(mutex) {
     if (entry.failures > 0) return !entry.substituted;
-    return std::ranges::any_of(holders, [&](const auto& one) { return silent.contains(one); });
+    return std::ranges::any_of(
+        holders, [&](const auto& one) REQUIRES(mutex) { return silent.contains(one); });
   }
   // Where there are several holders, the courier does not say who did not answer, and remembers it
   // itself.
-  void note(const std::vector<std::string>& asked, const Result<Bytes>& answer, bool connected) {
+  void note(const std::vector<std::string>& asked, const Result<Bytes>& answer, bool connected)
+      REQUIRES(mutex) {
     if (asked.size() != 1) return;
     const bool late = !answer && answer.error().kind == FailureKind::kDeadline;
     if (!late) {
@@ -39,10 +41,11 @@ struct BlobFetcher::Shared {
     }
   }
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<transport::BlobId, Entry> entries;
-  std::set<std::string> silent;  // holders that did not answer when they were last asked
+  Mutex mutex;
+  Condition changed;
+  std::map<transport::BlobId, Entry> entries GUARDED_BY(mutex);
+  // Holders that did not answer when they were last asked.
+  std::set<std::string> silent GUARDED_BY(mutex);
 };
 
 BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s, std::string substitute)
@@ -54,7 +57,7 @@ BlobFetcher::BlobFetcher(transport::Courier& courier, double retry_s, std::strin
 BlobFetcher::~BlobFetcher() = default;
 
 void BlobFetcher::keep(const transport::BlobId& id, std::shared_ptr<const Bytes> blob) {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   shared_->entries[id].blob = std::move(blob);
   shared_->changed.notify_all();
 }
@@ -63,7 +66,7 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
                         transport::Priority priority) {
   std::vector<std::string> asked = holders;
   {
-    const std::lock_guard lock(shared_->mutex);
+    const Lock lock(shared_->mutex);
     Shared::Entry& entry = shared_->entries[id];
     if (entry.blob != nullptr || entry.in_progress) return;
     if (entry.failed_at > 0 && monotonic_seconds() - entry.failed_at < retry_s_) return;
@@ -73,7 +76,7 @@ void BlobFetcher::start(const transport::BlobId& id, const std::vector<std::stri
   }
   courier_.get(id, asked, priority,
                [&courier = courier_, shared = shared_, id, asked](Result<Bytes> bytes) {
-                 const std::lock_guard lock(shared->mutex);
+                 const Lock lock(shared->mutex);
                  shared->note(asked, bytes, courier.connected());
                  const auto entry = shared->entries.find(id);
                  if (entry == shared->entries.end()) return;  // forgotten
@@ -98,22 +101,26 @@ Result<std::shared_ptr<const Bytes>> BlobFetcher::wait(const transport::BlobId& 
   const std::chrono::duration<double> expect_more(std::min(retry_s_, 0.25));
   while (true) {
     start(id, holders, priority);
-    std::unique_lock lock(shared_->mutex);
-    const auto is_here = [&] { return shared_->entries[id].blob != nullptr; };
-    if (shared_->changed.wait_for(lock, expect_more, is_here)) return shared_->entries[id].blob;
-    lock.unlock();
+    {
+      const Lock lock(shared_->mutex);
+      const auto is_here = [&]() REQUIRES(shared_->mutex) {
+        return shared_->entries[id].blob != nullptr;
+      };
+      const bool here = shared_->changed.wait_for(shared_->mutex, expect_more, is_here);
+      if (here) return shared_->entries[id].blob;
+    }
     if (gives_up()) return fail(FailureKind::kAborted, "the blob is no longer needed");
   }
 }
 
 bool BlobFetcher::lacks(const transport::BlobId& id) const {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   const auto entry = shared_->entries.find(id);
   return entry != shared_->entries.end() && entry->second.lost;
 }
 
 std::vector<transport::BlobId> BlobFetcher::lacking() const {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   std::vector<transport::BlobId> lacking;
   for (const auto& [id, entry] : shared_->entries) {
     if (entry.lost) lacking.push_back(id);
@@ -122,18 +129,18 @@ std::vector<transport::BlobId> BlobFetcher::lacking() const {
 }
 
 bool BlobFetcher::failed(const transport::BlobId& id) const {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   const auto entry = shared_->entries.find(id);
   return entry != shared_->entries.end() && entry->second.failures > 0;
 }
 
 void BlobFetcher::heard(const std::string& holder) {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   shared_->silent.erase(holder);
 }
 
 void BlobFetcher::forget(const transport::BlobId& id) {
-  const std::lock_guard lock(shared_->mutex);
+  const Lock lock(shared_->mutex);
   shared_->entries.erase(id);
 }
 

@@ -44,27 +44,29 @@ bool Follower::Impl::ended() {
   return now - *stopped_at_ >= std::min(kMaxLingerSeconds, machine_.times().report_s());
 }
 
-bool Follower::Impl::wait_shown(Lock& lock, const Activity& activity,
-                                const std::function<bool()>& ready) {
+bool Follower::Impl::wait_shown(const Activity& activity, const std::function<bool()>& ready) {
   const auto own = waits_.insert(activity.round);
   bool there = ready();
   for (; !there && !ended(); there = ready()) {
     Activity shown = activity;
-    if (std::string text = why_longer(lock); !text.empty()) shown.text = std::move(text);
+    if (std::string text = why_longer(); !text.empty()) shown.text = std::move(text);
     const bool is_oldest = own == waits_.begin();
-    lock.unlock();
-    if (is_oldest) show(shown);
-    lock.lock();
-    if (!ready()) changed_.wait_for(lock, kStopPollInterval);
+    if (is_oldest) {
+      const Unlock meanwhile(mutex_);
+      show(shown);
+    }
+    if (!ready()) changed_.wait_for(mutex_, kStopPollInterval);
   }
   waits_.erase(own);
   return there && !given_up_ && !machine_.starts_over();
 }
 
-std::string Follower::Impl::why_silent(Lock& lock) {
-  lock.unlock();
-  const bool connected = courier_.connected();
-  lock.lock();
+std::string Follower::Impl::why_silent() {
+  bool connected = false;
+  {
+    const Unlock meanwhile(mutex_);
+    connected = courier_.connected();
+  }
   unreachable_ = !connected;
   if (unreachable_) return "waits until the run can be reached again";
   if (machine_.coordinator_is_silent(monotonic_seconds())) {
@@ -73,8 +75,8 @@ std::string Follower::Impl::why_silent(Lock& lock) {
   return "";
 }
 
-std::string Follower::Impl::why_longer(Lock& lock) {
-  if (std::string text = why_silent(lock); !text.empty()) return text;
+std::string Follower::Impl::why_longer() {
+  if (std::string text = why_silent(); !text.empty()) return text;
   const std::string& waits_for = machine_.coordinator_waits_for();
   return waits_for.empty() ? "" : "the run waits for " + waits_for;
 }
@@ -99,26 +101,25 @@ Activity Follower::Impl::catching_up() const {
   return {ActivityKind::kCatchingUp, newest, steps, {}, std::move(text)};
 }
 
-void Follower::Impl::show_why_silent(Lock& lock, Activity otherwise) {
-  if (std::string text = why_silent(lock); !text.empty()) {
+void Follower::Impl::show_why_silent(Activity otherwise) {
+  if (std::string text = why_silent(); !text.empty()) {
     otherwise = {ActivityKind::kWaiting, otherwise.round, machine_.steps(), {}, std::move(text)};
   }
   if (otherwise.text.empty()) return;
-  lock.unlock();
+  const Unlock meanwhile(mutex_);
   show(otherwise);
-  lock.lock();
 }
 
 void Follower::Impl::show_why_silent() {
-  Lock lock(mutex_);
-  show_why_silent(lock, {});
+  const Lock lock(mutex_);
+  show_why_silent({});
 }
 
 void Follower::Impl::show(const Activity& activity) {
   if (!settings_.hooks.activity) return;
   const std::string text =
       fmt::format("{} {} {}", static_cast<int>(activity.kind), activity.step, activity.text);
-  const std::lock_guard lock(showing_);
+  const Lock lock(showing_);
   if (text == shown_) return;
   shown_ = text;
   settings_.hooks.activity(activity);
@@ -131,39 +132,38 @@ void Follower::Impl::tell(const std::string& text) const {
 // --- the replica's life
 
 Result<StartState> Follower::Impl::wait_start_state() {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
     notice_denial();
     auto start = machine_.start_state();
-    settle(lock);
+    settle();
     if (machine_.refused()) return fail(FailureKind::kRefused, *machine_.refused());
     if (start) return *std::move(start);
     if (stopped()) return over();
-    if (std::string text = why_longer(lock); !text.empty()) {
-      lock.unlock();
+    if (std::string text = why_longer(); !text.empty()) {
+      const Unlock meanwhile(mutex_);
       show({ActivityKind::kAsking, 0, 0, {}, std::move(text)});
-      lock.lock();
     }
-    changed_.wait_for(lock, kStopPollInterval);
+    changed_.wait_for(mutex_, kStopPollInterval);
   }
 }
 
 bool Follower::Impl::begin(const StartState& start, int64_t completed) {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!machine_.begin(start, completed)) return false;
   given_up_ = false;
-  settle(lock);
+  settle();
   return true;
 }
 
 std::optional<std::string> Follower::Impl::refused() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   notice_denial();
   return machine_.refused();
 }
 
 void Follower::Impl::end_waits() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   given_up_ = true;
   changed_.notify_all();
 }
@@ -171,29 +171,28 @@ void Follower::Impl::end_waits() {
 // --- the worker
 
 Result<membership::Opening> Follower::Impl::opening(uint64_t round) {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   const Activity waiting{ActivityKind::kWaiting,
                          round,
                          machine_.steps(),
                          {},
                          fmt::format("waits for round {} to open", round)};
-  if (!wait_shown(lock, waiting, [&] { return machine_.view().round(round) != nullptr; })) {
-    return over();
-  }
+  const auto is_open = [&]() REQUIRES(mutex_) { return machine_.view().round(round) != nullptr; };
+  if (!wait_shown(waiting, is_open)) return over();
   return *machine_.hand_out(round);
 }
 
 Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
-  Lock lock(mutex_);
-  const auto closed = [&] { return machine_.closing(round) != nullptr; };
+  const Lock lock(mutex_);
+  const auto closed = [&]() REQUIRES(mutex_) { return machine_.closing(round) != nullptr; };
   Activity waiting{ActivityKind::kWaiting, round, machine_.steps(), {}, ""};
   if (!closed()) {
     machine_.await(round);
     waiting.waits_for = machine_.missing(round);
     waiting.text = waiting_text(round, waiting.waits_for);
-    settle(lock);
+    settle();
   }
-  const bool there = wait_shown(lock, waiting, closed);
+  const bool there = wait_shown(waiting, closed);
   machine_.await(std::nullopt);
   if (!there) return over();
   for (const Commit& commit : machine_.closing(round)->commits) {
@@ -213,7 +212,7 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
                    {},
                    fmt::format("fetches what others sent in round {}", round)};
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     waiting.step = machine_.steps();
     const membership::Member* member = machine_.own();
     if (member != nullptr && member->phase == membership::Phase::kCatchingUp) {
@@ -227,13 +226,13 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   for (const Contribution& one : commit.contributions) {
     const transport::BlobId id{one.payload, one.bytes};
     auto payload = fetcher_.wait(id, holders.at(id), priority, [&, said = false]() mutable {
-      Lock lock(mutex_);
+      const Lock lock(mutex_);
       if (!said && fetcher_.lacks(id)) {
         machine_.act_soon();
-        settle(lock);
+        settle();
       }
       said = said || fetcher_.lacks(id);
-      show_why_silent(lock, waiting);
+      show_why_silent(waiting);
       return ended();
     });
     if (!payload) return tl::unexpected(payload.error());
@@ -248,23 +247,25 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
 Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, WireType format,
                                                          float factor) {
   const uint64_t round = commit.operation.round;
-  Lock lock(mutex_);
-  if (!machine_.forms_sum(commit)) return nullptr;
   const std::vector<Contribution> listed = sync::summed(commit);
-  const Sha256 contributions = sync::digest_of(listed);
-  const double until = machine_.sum_is_due(round);
-  const auto ready = [&] {
-    return machine_.sum_said(contributions) != nullptr || monotonic_seconds() >= until;
-  };
-  const Activity waiting{ActivityKind::kWaiting,
-                         round,
-                         machine_.steps(),
-                         {},
-                         fmt::format("waits for the coordinator's sum of round {}", round)};
-  if (!wait_shown(lock, waiting, ready)) return over();
-  if (machine_.sum_said(contributions) == nullptr) machine_.form_sum(contributions);
-  const MemberMachine::SumSaid found = *machine_.sum_said(contributions);
-  lock.unlock();
+  MemberMachine::SumSaid found;
+  {
+    const Lock lock(mutex_);
+    if (!machine_.forms_sum(commit)) return nullptr;
+    const Sha256 contributions = sync::digest_of(listed);
+    const double until = machine_.sum_is_due(round);
+    const auto ready = [&]() REQUIRES(mutex_) {
+      return machine_.sum_said(contributions) != nullptr || monotonic_seconds() >= until;
+    };
+    const Activity waiting{ActivityKind::kWaiting,
+                           round,
+                           machine_.steps(),
+                           {},
+                           fmt::format("waits for the coordinator's sum of round {}", round)};
+    if (!wait_shown(waiting, ready)) return over();
+    if (machine_.sum_said(contributions) == nullptr) machine_.form_sum(contributions);
+    found = *machine_.sum_said(contributions);
+  }
   Result<std::shared_ptr<const Bytes>> sum = nullptr;
   if (found.sum.format == format &&
       std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor) &&
@@ -280,9 +281,9 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::fetch(const transport::Blob
                                                            transport::Priority priority) {
   bool lost = false;
   auto blob = fetcher_.wait(id, {holder}, priority, [&] {
-    Lock lock(mutex_);
+    const Lock lock(mutex_);
     lost = fetcher_.lacks(id);
-    show_why_silent(lock, {});
+    show_why_silent({});
     return lost || ended();
   });
   if (!blob && lost) return nullptr;
@@ -293,7 +294,7 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::payload(const Contribution&
   const transport::BlobId id{contribution.payload, contribution.bytes};
   std::string holder;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const auto member = static_cast<size_t>(contribution.member);
     holder = participant_name(machine_.view().state().members[member].key);
   }
@@ -306,34 +307,36 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::payload(const Contribution&
 void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   const auto blob = std::make_shared<const Bytes>(std::move(payload));
   const transport::BlobId id = transport::blob_id(*blob);
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   if (!machine_.offer(round, fragment, id, blob, seconds)) return;
   fetcher_.keep(id, blob);
-  settle(lock);
+  settle();
 }
 
 void Follower::Impl::pause_for(double seconds) {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   const Stopwatch watch;
   while (!ended() && watch.seconds() < seconds) {
     const std::chrono::duration<double> left(seconds - watch.seconds());
-    changed_.wait_for(lock, std::min<std::chrono::duration<double>>(left, kStopPollInterval));
+    changed_.wait_for(mutex_, std::min<std::chrono::duration<double>>(left, kStopPollInterval));
   }
 }
 
 void Follower::Impl::completed(int64_t steps) {
-  Lock lock(mutex_);
-  notice_denial();
-  machine_.completed(steps);
-  Activity activity = catching_up();
-  if (machine_.trains()) {
-    activity = {ActivityKind::kTraining, activity.round, steps, {}, "trains"};
+  Activity activity;
+  {
+    const Lock lock(mutex_);
+    notice_denial();
+    machine_.completed(steps);
+    activity = catching_up();
+    if (machine_.trains()) {
+      activity = {ActivityKind::kTraining, activity.round, steps, {}, "trains"};
+    }
+    if (settings_.machine.audits) {
+      activity = {ActivityKind::kAuditing, activity.round, steps, {}, "follows the run"};
+    }
+    settle();
   }
-  if (settings_.machine.audits) {
-    activity = {ActivityKind::kAuditing, activity.round, steps, {}, "follows the run"};
-  }
-  settle(lock);
-  lock.unlock();
   show(activity);
 }
 

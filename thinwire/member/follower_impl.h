@@ -3,12 +3,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -17,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/member/blob_fetcher.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/member/member_machine.h"
@@ -26,8 +25,6 @@ namespace thinwire::member {
 
 class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
  public:
-  using Lock = std::unique_lock<std::mutex>;
-
   Impl(transport::Courier& courier, const Signer& signer, const membership::StepPlan& plan,
        FollowerSettings settings);
 
@@ -38,19 +35,19 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   // What `call` returns for the machine, which it only looks at.
   template <typename Call>
   auto look(Call call) const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return call(machine_);
   }
   // What `call` returns for the machine, whose actions are carried out afterwards.
   template <typename Call>
   auto with_machine(Call call) {
-    Lock lock(mutex_);
+    const Lock lock(mutex_);
     if constexpr (std::is_void_v<decltype(call(machine_))>) {
       call(machine_);
-      settle(lock);
+      settle();
     } else {
       auto answer = call(machine_);
-      settle(lock);
+      settle();
       return answer;
     }
   }
@@ -73,36 +70,34 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool stopped() const { return settings_.stop != nullptr && *settings_.stop; }
 
  private:
-  // --- waiting (follower.cpp); with the lock held
-  void notice_denial();
-  bool ended();
-  Activity catching_up() const;
-  std::string waiting_text(uint64_t round, const std::vector<int>& missing) const;
-  // The following let go of the lock meanwhile.
+  // --- waiting (follower.cpp)
+  void notice_denial() REQUIRES(mutex_);
+  bool ended() REQUIRES(mutex_);
+  Activity catching_up() const REQUIRES(mutex_);
+  std::string waiting_text(uint64_t round, const std::vector<int>& missing) const REQUIRES(mutex_);
+  // The following let go of the mutex meanwhile.
   // Why nothing arrives: the run cannot be reached, or the coordinator has fallen silent;
   // otherwise empty.
-  std::string why_silent(Lock& lock);
+  std::string why_silent() REQUIRES(mutex_);
   // Why it takes longer: why_silent(), or what the coordinator has said; otherwise empty.
-  std::string why_longer(Lock& lock);
+  std::string why_longer() REQUIRES(mutex_);
   // Shows why nothing arrives, or else this activity if it has a text.
-  void show_why_silent(Lock& lock, Activity otherwise);
+  void show_why_silent(Activity otherwise) REQUIRES(mutex_);
   // Waits until ready() is true; returns false if the replica has to end. Shows meanwhile what it
   // waits for: `activity`, or why_longer(). Where several wait at a time, the wait for the oldest
   // round is shown.
-  bool wait_shown(Lock& lock, const Activity& activity, const std::function<bool()>& ready);
-  // Without the lock:
-  void show(const Activity& activity);
-  void tell(const std::string& text) const;
+  bool wait_shown(const Activity& activity, const std::function<bool()>& ready) REQUIRES(mutex_);
+  void show(const Activity& activity) EXCLUDES(mutex_);
+  void tell(const std::string& text) const EXCLUDES(mutex_);
   // Null if nobody has it.
   Result<std::shared_ptr<const Bytes>> fetch(const transport::BlobId& id, const std::string& holder,
-                                             transport::Priority priority);
+                                             transport::Priority priority) EXCLUDES(mutex_);
 
   // --- the network (follower_network.cpp)
   // Once the machine has heard something: wakes those that wait, and carries out what it asks for.
-  // Lets go of the lock meanwhile.
-  void settle(Lock& lock);
-  // Without the lock:
-  void carry_out(MemberAction& action);
+  // Lets go of the mutex meanwhile.
+  void settle() REQUIRES(mutex_);
+  void carry_out(MemberAction& action) EXCLUDES(mutex_);
   void fetch_early(const Holders& holders);
   void read_ledger();
   void ask_for_end();
@@ -118,21 +113,22 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   const membership::StepPlan& plan_;
   const FollowerSettings settings_;
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  MemberMachine machine_;
+  mutable Mutex mutex_;
+  Condition changed_;
+  MemberMachine machine_ GUARDED_BY(mutex_);
   BlobFetcher fetcher_;
-  bool given_up_ = false;
-  std::optional<double> stopped_at_;  // when the stop was noticed
-  bool unreachable_ = false;          // the run, when a wait last looked
-  std::multiset<uint64_t> waits_;     // the rounds of those that are shown, if they are the oldest
+  bool given_up_ GUARDED_BY(mutex_) = false;
+  std::optional<double> stopped_at_ GUARDED_BY(mutex_);  // when the stop was noticed
+  bool unreachable_ GUARDED_BY(mutex_) = false;          // the run, when a wait last looked
+  // The rounds of those that are shown, if they are the oldest.
+  std::multiset<uint64_t> waits_ GUARDED_BY(mutex_);
 
-  std::condition_variable wake_;  // the sender
-  bool closing_ = false;
-  std::mutex sending_;  // keeps statements in the order of their numbers
-  membership::StatementNumbers numbers_;
-  std::mutex showing_;
-  std::string shown_;
+  Condition wake_;  // the sender
+  bool closing_ GUARDED_BY(mutex_) = false;
+  Mutex sending_;  // keeps statements in the order of their numbers
+  membership::StatementNumbers numbers_ GUARDED_BY(sending_);
+  Mutex showing_;
+  std::string shown_ GUARDED_BY(showing_);
 
   std::unique_ptr<transport::Subscription> ledger_;
   std::unique_ptr<transport::Subscription> statements_;

@@ -49,7 +49,7 @@ void Follower::Impl::start() {
 
 void Follower::Impl::stop_sending() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     closing_ = true;
     wake_.notify_all();
   }
@@ -65,14 +65,13 @@ void Follower::Impl::close() {
 
 // --- what the machine asks for
 
-void Follower::Impl::settle(Lock& lock) {
+void Follower::Impl::settle() {
   changed_.notify_all();
   if (machine_.acts_now()) wake_.notify_all();
   std::vector<MemberAction> actions = machine_.take_actions();
   if (actions.empty()) return;
-  lock.unlock();
+  const Unlock meanwhile(mutex_);
   for (MemberAction& action : actions) carry_out(action);
-  lock.lock();
 }
 
 void Follower::Impl::carry_out(MemberAction& action) {
@@ -92,14 +91,14 @@ void Follower::Impl::carry_out(MemberAction& action) {
 // The worker may have been quicker, or the replica ended.
 void Follower::Impl::fetch_early(const Holders& holders) {
   for (const auto& [id, names] : holders) fetcher_.start(id, names, transport::Priority::kRound);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   for (const auto& [id, names] : holders) {
     if (!machine_.wants(id)) fetcher_.forget(id);
   }
 }
 
 void Follower::Impl::say(const Message& message) {
-  const std::lock_guard lock(sending_);
+  const Lock lock(sending_);
   courier_.publish(
       is_for_coordinators(message) ? membership::kAnnouncementsTopic : membership::kMembersTopic,
       membership::encode_statement(
@@ -132,13 +131,13 @@ void Follower::Impl::store_snapshot(int64_t steps, Bytes content) {
 }
 
 void Follower::Impl::send_loop() {
-  Lock lock(mutex_);
+  const Lock lock(mutex_);
   while (!closing_) {
-    wake_.wait_for(lock, std::chrono::duration<double>(machine_.idle_s(monotonic_seconds())),
-                   [this] { return machine_.acts_now() || closing_; });
+    wake_.wait_for(mutex_, std::chrono::duration<double>(machine_.idle_s(monotonic_seconds())),
+                   [this]() REQUIRES(mutex_) { return machine_.acts_now() || closing_; });
     if (closing_) return;
     machine_.tick(monotonic_seconds(), fetcher_.lacking());
-    settle(lock);
+    settle();
   }
 }
 
@@ -203,7 +202,7 @@ void Follower::Impl::receive_from_member(const Bytes& bytes) {
   const auto statement = membership::decode_statement(bytes, run, unchecked);
   if (!statement) return;
   if (const auto* offer = std::get_if<membership::Offer>(&statement->message)) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return machine_.note_offer(*offer);
   }
   const auto* lacking = std::get_if<membership::Lacking>(&statement->message);
@@ -222,7 +221,7 @@ void Follower::Impl::go_on_from(const membership::Overtaken& overtaken) {
       membership::decode_statement(overtaken.later, settings_.machine.founding.run, verify);
   if (!later || later->author != signer_.key()) return;
   {
-    const std::lock_guard lock(sending_);
+    const Lock lock(sending_);
     if (!numbers_.go_on_from(later->number)) return;
   }
   with_machine([](MemberMachine& machine) { machine.act_soon(); });

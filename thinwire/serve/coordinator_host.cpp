@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -60,9 +59,10 @@ CoordinatorHost::Impl::Impl(transport::Courier& courier, const Signer& signer,
 
 void CoordinatorHost::Impl::tick(double now) {
   now_ = now;
+  awake_ = clock_.at(now);
   {
-    const std::lock_guard lock(mutex_);
-    awake_ = clock_.at(now);
+    const Lock lock(mutex_);
+    published_at_ = awake_;
     reports_.begin(awake_);
   }
   const uint64_t before = coordinator_.state().position.sequence;
@@ -93,7 +93,7 @@ void CoordinatorHost::Impl::tick(double now) {
 
 void CoordinatorHost::Impl::applied(const membership::Record& record, bool earlier) {
   if (record.closing) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     reports_.closed(record.sequence);
   }
   if (options_.hooks.record) options_.hooks.record(record, earlier);
@@ -106,7 +106,7 @@ void CoordinatorHost::Impl::form_sums(const membership::State& state) {
         return cleaner_.used({courier_.self(), blob}) > 0;
       },
       [this](const PublicKey& key) {
-        const std::lock_guard lock(mutex_);
+        const Lock lock(mutex_);
         return reports_.down_bytes_s(key);
       });
   for (const membership::Sum& sum : left) send(sum);
@@ -133,7 +133,7 @@ void CoordinatorHost::Impl::publish_state() {
         state.members, [](const membership::Member& one) { return !is_gone(one.phase); });
     if (present > std::exchange(present_, present)) told_.reset();
   }
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state_ = std::move(known);
   leads_ = coordinator_.leads();
   waits_for_ = coordinator_.waits_for();
@@ -142,7 +142,7 @@ void CoordinatorHost::Impl::publish_state() {
 void CoordinatorHost::Impl::tell_members() {
   std::optional<std::string> text;
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     text = to_tell_;
   }
   if (!text || !coordinator_.leads()) return;
@@ -223,7 +223,7 @@ void CoordinatorHost::Impl::carry_out(const std::vector<Verdict>& verdicts) {
       notify(fmt::format("member {}'s payload of round {} does not count: {}", offer.member,
                          offer.round, why));
     }
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (why.empty()) {
       reports_.arrived(offer);
     } else {

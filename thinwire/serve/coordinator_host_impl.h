@@ -7,7 +7,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -15,7 +14,9 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/nkey.h"
+#include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
@@ -168,35 +169,35 @@ class CoordinatorHost::Impl {
 
   membership::State state() const { return *shared_state(); }
   bool leads() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return leads_;
   }
   std::string waits_for() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return waits_for_;
   }
   void tell(std::string waits_for) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     to_tell_ = std::move(waits_for);
   }
   std::map<int, LatestReport> reports() const {
-    const std::lock_guard lock(mutex_);
-    return reports_.all(awake_);
+    const Lock lock(mutex_);
+    return reports_.all(published_at_);
   }
   std::vector<int> unfinished() const {
-    const std::lock_guard lock(mutex_);
-    return reports_.unfinished(*state_, awake_, options_.membership);
+    const Lock lock(mutex_);
+    return members_unfinished();
   }
   void note_result(const PublicKey& key) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     reports_.finished(key);
   }
   bool over() const {
-    const std::lock_guard lock(mutex_);
-    return state_->finished && reports_.unfinished(*state_, awake_, options_.membership).empty();
+    const Lock lock(mutex_);
+    return state_->finished && members_unfinished().empty();
   }
   std::optional<uint64_t> final_digest() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return reports_.final_digest(*state_);
   }
 
@@ -207,8 +208,11 @@ class CoordinatorHost::Impl {
     });
   }
   std::shared_ptr<const membership::State> shared_state() const {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return state_;
+  }
+  std::vector<int> members_unfinished() const REQUIRES(mutex_) {
+    return reports_.unfinished(*state_, published_at_, options_.membership);
   }
   void applied(const membership::Record& record, bool earlier);
   void publish_state();
@@ -267,7 +271,8 @@ class CoordinatorHost::Impl {
   std::set<PublicKey> told_dismissed_;
   std::set<std::pair<PublicKey, std::string>> told_refused_;  // and why
   membership::StatementNumbers numbers_;
-  double now_ = 0;  // of the clock of tick()
+  double now_ = 0;    // of the clock of tick()
+  double awake_ = 0;  // now_ without the time slept
   std::optional<std::string> told_;
   ptrdiff_t present_ = 0;  // members that have not left
   double told_at_ = 0;
@@ -280,13 +285,14 @@ class CoordinatorHost::Impl {
       [this](const membership::Record& record, bool earlier) { applied(record, earlier); }};
   std::pair<membership::Position, bool> progress_;  // as of the last call of that hook
 
-  mutable std::mutex mutex_;  // guards what follows, which other threads read
-  std::shared_ptr<const membership::State> state_ = std::make_shared<membership::State>();
-  bool leads_ = false;
-  std::string waits_for_;
-  std::optional<std::string> to_tell_;
-  LatestReports reports_;
-  double awake_ = 0;  // now_ without the time slept
+  mutable Mutex mutex_;
+  std::shared_ptr<const membership::State> state_ GUARDED_BY(mutex_) =
+      std::make_shared<membership::State>();
+  bool leads_ GUARDED_BY(mutex_) = false;
+  std::string waits_for_ GUARDED_BY(mutex_);
+  std::optional<std::string> to_tell_ GUARDED_BY(mutex_);
+  LatestReports reports_ GUARDED_BY(mutex_);
+  double published_at_ GUARDED_BY(mutex_) = 0;  // awake_ at the last tick()
 
   // Callbacks may come until the subscriptions end, and those of requests even later.
   const std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();

@@ -2,11 +2,9 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <variant>
@@ -14,6 +12,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/transport/courier/blob.h"
 
@@ -84,24 +83,24 @@ using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, F
 class Inbox {
  public:
   void add(Arrival arrival) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     arrivals_.push_back(std::move(arrival));
     arrived_.notify_all();
   }
   std::deque<Arrival> take() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return std::exchange(arrivals_, {});
   }
   void wait(double seconds) {
-    std::unique_lock lock(mutex_);
-    arrived_.wait_for(lock, std::chrono::duration<double>(seconds),
-                      [this] { return !arrivals_.empty(); });
+    const Lock lock(mutex_);
+    arrived_.wait_for(mutex_, std::chrono::duration<double>(seconds),
+                      [this]() REQUIRES(mutex_) { return !arrivals_.empty(); });
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable arrived_;
-  std::deque<Arrival> arrivals_;
+  Mutex mutex_;
+  Condition arrived_;
+  std::deque<Arrival> arrivals_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::serve

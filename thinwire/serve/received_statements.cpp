@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -78,7 +77,7 @@ void CoordinatorHost::Impl::take(const ReceivedDeparture& received) {
   inputs_.emplace_back(membership::Departed{notice->owner});
   const auto member = coordinator_.state().find(notice->owner);
   if (!member) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   reports_.disconnected(*member);
 }
 
@@ -145,7 +144,7 @@ void CoordinatorHost::Impl::take(const membership::Audit& audit, const PublicKey
   const std::string why = board.take(audit);
   {
     const auto [audits, effect] = board.of(audit.member);
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     reports_.audited(audit.member, audits, effect);
   }
   if (why.empty()) return;
@@ -157,7 +156,7 @@ void CoordinatorHost::Impl::take(const membership::Audit& audit, const PublicKey
 }
 
 void CoordinatorHost::Impl::note(const Message& message) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (const auto* join = std::get_if<membership::JoinRequest>(&message)) reports_.receive(*join);
   const int member = membership::sender(message);
   if (!coordinator_.state().knows(member)) return;
