@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <mutex>
 #include <utility>
 
 #include "thinwire/base/clock.h"
@@ -24,18 +23,6 @@ constexpr std::string_view kBold = "\x1b[1m";
 constexpr std::string_view kDim = "\x1b[2m";
 constexpr std::string_view kCyan = "\x1b[36m";
 constexpr std::string_view kPlainStyle = "\x1b[0m";
-
-// What is shown on this process's terminal now.
-struct Screen {
-  std::mutex mutex;
-  Progress* shown = nullptr;
-  bool quiet = false;
-};
-
-Screen& screen() {
-  static Screen instance;
-  return instance;
-}
 
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
@@ -134,25 +121,35 @@ Progress::Progress(std::string label, int64_t total, ProgressOptions options)
     : label_(std::move(label)),
       total_(total),
       options_(options),
+      began_(monotonic_seconds()),
       done_(options.start),
       shown_done_(options.start),
-      began_(monotonic_seconds()),
       shown_at_(began_) {
-  const std::lock_guard lock(screen().mutex);
-  if (options_.silent || screen().shown != nullptr || screen().quiet) return;
-  screen().shown = this;
+  const Lock lock(screen_);
+  if (options_.silent || shown_ != nullptr || quiet_) return;
+  shown_ = this;
   mode_ = is_terminal(options_.file) ? Mode::kLive : Mode::kPlain;
   colour_ = environment("NO_COLOR").empty();
   if (mode_ == Mode::kLive) shown_at_ -= kLiveInterval;
 }
 
 Progress::~Progress() {
-  const std::lock_guard lock(screen().mutex);
+  const Lock lock(screen_);
   erase();
-  if (screen().shown == this) screen().shown = nullptr;
+  if (shown_ == this) shown_ = nullptr;
+}
+
+bool Progress::live() const {
+  const Lock lock(screen_);
+  return mode_ == Mode::kLive;
 }
 
 bool Progress::due(int64_t done) const {
+  const Lock lock(screen_);
+  return is_due(done);
+}
+
+bool Progress::is_due(int64_t done) const {
   switch (mode_) {
     case Mode::kSilent:
       return false;
@@ -173,8 +170,8 @@ void Progress::update(int64_t done, std::vector<ProgressField> fields) {
 
 void Progress::update(int64_t done, std::vector<ProgressField> fields,
                       std::optional<double> left_s) {
-  const std::lock_guard lock(screen().mutex);
-  const bool show_it = due(done);
+  const Lock lock(screen_);
+  const bool show_it = is_due(done);
   done_ = done;
   fields_ = std::move(fields);
   left_s_ = left_s;
@@ -182,7 +179,7 @@ void Progress::update(int64_t done, std::vector<ProgressField> fields,
 }
 
 void Progress::finish() {
-  const std::lock_guard lock(screen().mutex);
+  const Lock lock(screen_);
   if (mode_ == Mode::kPlain && done_ != shown_done_) show();
   erase();
   mode_ = Mode::kSilent;
@@ -265,21 +262,21 @@ std::string Progress::live_line() const {
 }
 
 void set_quiet() {
-  const std::lock_guard lock(screen().mutex);
-  screen().quiet = true;
+  const Lock lock(Progress::screen_);
+  Progress::quiet_ = true;
 }
 
 void print_message(std::string_view text) {
   {
-    const std::lock_guard lock(screen().mutex);
-    if (screen().quiet) return;
+    const Lock lock(Progress::screen_);
+    if (Progress::quiet_) return;
   }
   print_needed(text);
 }
 
 void print_needed(std::string_view text) {
-  const std::lock_guard lock(screen().mutex);
-  Progress* shown = screen().shown;
+  const Lock lock(Progress::screen_);
+  Progress* const shown = Progress::shown_;
   if (shown == nullptr || shown->mode_ != Progress::Mode::kLive) {
     put_to(STDERR_FILENO, fmt::format("{}\n", text));
     return;

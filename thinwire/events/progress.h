@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/mutex.h"
+
 namespace thinwire::events {
 
 // Text after the count, e.g. {"loss", "3.214"}. If the line is too narrow, the last fields are
@@ -47,7 +49,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   // Whether it is shown as a live line on a terminal.
-  bool live() const { return mode_ == Mode::kLive; }
+  bool live() const;
   // Whether update(done) would show anything now; if not, there is no need to make its fields.
   bool due(int64_t done) const;
   // Shows the state if it is due; the time left is estimated from the rate since the beginning.
@@ -58,30 +60,38 @@ class Progress {
   void finish();
 
  private:
+  friend void print_message(std::string_view text);
   friend void print_needed(std::string_view text);
+  friend void set_quiet();
   enum class Mode : uint8_t { kSilent, kPlain, kLive };
 
+  bool is_due(int64_t done) const REQUIRES(screen_);
   std::optional<double> estimate(int64_t done) const;
-  void show();
-  void erase();
-  void put(std::string_view text) const;
-  std::string count_text() const;
-  std::string left_text() const;
-  std::string plain_line() const;
-  std::string live_line() const;
+  void show() REQUIRES(screen_);
+  void erase() REQUIRES(screen_);
+  void put(std::string_view text) const REQUIRES(screen_);
+  std::string count_text() const REQUIRES(screen_);
+  std::string left_text() const REQUIRES(screen_);
+  std::string plain_line() const REQUIRES(screen_);
+  std::string live_line() const REQUIRES(screen_);
 
-  std::string label_;
-  int64_t total_;
-  ProgressOptions options_;
-  Mode mode_ = Mode::kSilent;
-  bool colour_ = false;
-  bool drawn_ = false;
-  int64_t done_;
-  int64_t shown_done_;
-  double began_;
-  double shown_at_;
-  std::vector<ProgressField> fields_;
-  std::optional<double> left_s_;
+  // What is shown on this process's terminal now.
+  static inline Mutex screen_;
+  static inline Progress* shown_ GUARDED_BY(screen_) = nullptr;
+  static inline bool quiet_ GUARDED_BY(screen_) = false;
+
+  const std::string label_;
+  const int64_t total_;
+  const ProgressOptions options_;
+  const double began_;
+  Mode mode_ GUARDED_BY(screen_) = Mode::kSilent;
+  bool colour_ GUARDED_BY(screen_) = false;
+  bool drawn_ GUARDED_BY(screen_) = false;
+  int64_t done_ GUARDED_BY(screen_);
+  int64_t shown_done_ GUARDED_BY(screen_);
+  double shown_at_ GUARDED_BY(screen_);
+  std::vector<ProgressField> fields_ GUARDED_BY(screen_);
+  std::optional<double> left_s_ GUARDED_BY(screen_);
 };
 
 // Prints one line to stderr, above the live line if there is one. May be called from any thread.

@@ -171,7 +171,7 @@ void RunLog::write(const std::string& event, const nlohmann::ordered_json& recor
 }
 
 void RunLog::append(const std::string& line) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(writing_);
   size_t done = 0;
   int error = 0;
   while (done < line.size() && error == 0) {

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/events.h"
 
 namespace thinwire::events {
@@ -65,7 +65,7 @@ class RunLog {
   fs::path path_;
   bool repaired_ = false;
   int file_ = -1;
-  std::mutex mutex_;
+  Mutex writing_;  // one line at a time
 };
 
 // The contents of a log. Events of other kinds are left out.

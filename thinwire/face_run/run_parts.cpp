@@ -12,22 +12,22 @@ events::Display Callbacks::display() {
 }
 
 void Callbacks::on_event(const events::StepEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(calling_);
   if (callbacks_.on_step) callbacks_.on_step(event);
 }
 
 void Callbacks::on_event(const events::EvalEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(calling_);
   if (callbacks_.on_evaluation) callbacks_.on_evaluation(event);
 }
 
 void Callbacks::on_checkpoint(const events::CheckpointEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(calling_);
   if (callbacks_.on_checkpoint) callbacks_.on_checkpoint(event);
 }
 
 void Callbacks::on_message(std::string_view line) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(calling_);
   if (callbacks_.on_message) callbacks_.on_message(line);
 }
 

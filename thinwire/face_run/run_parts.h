@@ -1,9 +1,9 @@
 // What training and joining make of what their callers give: callbacks and models.
 #pragma once
 
-#include <mutex>
 #include <string_view>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/callbacks.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
@@ -30,7 +30,7 @@ class Callbacks final : public events::Listener {
   void on_message(std::string_view line);
 
   const RunCallbacks& callbacks_;
-  std::recursive_mutex mutex_;  // a callback may cause a message
+  Mutex calling_;
 };
 
 // The model refers to the one given, which must outlive it. Throws UsageError if `worker` is not

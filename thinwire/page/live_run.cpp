@@ -23,7 +23,7 @@ LiveRun::LiveRun(RunFacts facts, std::function<double()> clock)
 }
 
 void LiveRun::on_event(const events::StepEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state_.train.add(event.step, event.loss);
   state_.step = event.step;
   state_.bytes_sent += event.bytes_sent;
@@ -38,18 +38,18 @@ void LiveRun::on_event(const events::StepEvent& event) {
 }
 
 void LiveRun::on_event(const events::EvalEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   auto& curves = event.score ? state_.scores : state_.validation;
   curves[event.name].add(event.step, event.loss);
 }
 
 void LiveRun::on_event(const events::MessageEvent& event) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   keep(state_.messages, {clock_(), std::nullopt, event.text});
 }
 
 void LiveRun::on_event(const events::WorkerStep& part) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const double now = clock_();
   const double exchange = now - part.exchange_s;
   const auto line = static_cast<size_t>(part.worker);
@@ -64,7 +64,7 @@ void LiveRun::on_event(const events::WorkerStep& part) {
 }
 
 void LiveRun::show(const std::vector<MemberNow>& members) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const double now = clock_();
   for (const MemberNow& one : members) {
     const auto [known, is_new] = state_.members.try_emplace(one.id);
@@ -79,14 +79,14 @@ void LiveRun::show(const std::vector<MemberNow>& members) {
 }
 
 void LiveRun::show_place(int64_t step, uint64_t round, const std::string& waits_for) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state_.step = step;
   state_.round = round;
   state_.waits_for = waits_for;
 }
 
 void LiveRun::close(const ClosedRound& round) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   uint64_t all = 0;
   for (const auto& [member, bytes] : round.bytes) all += bytes;
   // Everybody in the round fetches what the others sent.
@@ -104,22 +104,22 @@ void LiveRun::close(const ClosedRound& round) {
 }
 
 void LiveRun::add_train_loss(int64_t step, double loss) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state_.train.add(step, loss);
 }
 
 void LiveRun::add_fault(std::optional<int> member, const std::string& text) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   keep(state_.faults, {clock_(), member, text});
 }
 
 void LiveRun::finish() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   state_.finished = true;
 }
 
 PageState LiveRun::state() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   PageState state = state_;
   state.now = clock_();
   return state;

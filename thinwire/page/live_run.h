@@ -11,7 +11,6 @@
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include <vector>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 
@@ -203,10 +203,10 @@ class LiveRun final : public events::Listener {
 
  private:
   const std::function<double()> clock_;
-  mutable std::mutex mutex_;
-  PageState state_;
-  events::Pace pace_;
-  double shown_at_ = 0;  // when show() was last called
+  mutable Mutex mutex_;
+  PageState state_ GUARDED_BY(mutex_);
+  events::Pace pace_ GUARDED_BY(mutex_);
+  double shown_at_ GUARDED_BY(mutex_) = 0;  // when show() was last called
 };
 
 // "/state.json": one line of JSON. docs/page.md lists the fields.
