@@ -193,7 +193,7 @@ CheckpointWriter::CheckpointWriter(const fs::path& folder) : staged_(folder) {
 }
 
 void CheckpointWriter::note(const std::string& name, CheckpointFile file) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!files_.emplace(name, file).second) {
     throw Error(fmt::format("{} was written twice to {}", name, staged_.partial().string()));
   }
@@ -248,6 +248,7 @@ void CheckpointWriter::add_file(const fs::path& path, const std::string& name) {
 }
 
 void CheckpointWriter::commit(const CheckpointMeta& meta, int64_t keep, int64_t pinned) {
+  const Lock lock(mutex_);
   for (int worker = 0; worker < meta.workers; ++worker) {
     if (!files_.contains(worker_file(worker))) {
       throw Error(fmt::format("cannot complete {}: {} was not written", staged_.target().string(),

@@ -18,7 +18,6 @@
 #include <filesystem>
 #include <limits>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +26,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/named_span.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
@@ -114,8 +114,8 @@ class CheckpointWriter {
   void write_state(const std::string& name, std::span<const NamedValues> state);
 
   StagedFolder staged_;
-  std::mutex mutex_;
-  std::map<std::string, CheckpointFile> files_;
+  Mutex mutex_;
+  std::map<std::string, CheckpointFile> files_ GUARDED_BY(mutex_);
 };
 
 // A checkpoint opened for reading. The constructor reads every file once and compares sizes, hashes

@@ -4,39 +4,30 @@
 
 namespace thinwire::checkpoint {
 
-struct CheckpointCollector::Pending {
-  Pending(const fs::path& folder, int64_t completed)
-      : writer(folder, static_cast<uint64_t>(completed)) {}
-
-  CheckpointWriter writer;
-  int64_t arrived = 0;
-};
-
 CheckpointCollector::CheckpointCollector(fs::path folder, int64_t keep, CheckpointStamp stamp)
     : folder_(std::move(folder)), keep_(keep), stamp_(std::move(stamp)) {}
 
-CheckpointCollector::~CheckpointCollector() = default;
-
-std::shared_ptr<CheckpointCollector::Pending> CheckpointCollector::pending_at(int64_t completed) {
-  const std::lock_guard lock(mutex_);
-  auto& pending = pending_[completed];
-  if (!pending) pending = std::make_shared<Pending>(folder_, completed);
-  return pending;
+std::shared_ptr<CheckpointWriter> CheckpointCollector::writer_at(int64_t completed) {
+  const Lock lock(mutex_);
+  auto& writer = pending_[completed].writer;
+  if (!writer)
+    writer = std::make_shared<CheckpointWriter>(folder_, static_cast<uint64_t>(completed));
+  return writer;
 }
 
 bool CheckpointCollector::arrive(int64_t completed, int worker, const WorkerState& state) {
-  const auto pending = pending_at(completed);
+  const auto writer = writer_at(completed);
   if (state.first) {
-    pending->writer.write_weights(*state.params);
-    pending->writer.write_consensus(state.consensus);
-    pending->writer.add_text(kRecipeFile, stamp_.recipe);
-    if (!stamp_.vocabulary.empty()) pending->writer.add_file(stamp_.vocabulary);
-    for (const auto& [name, text] : stamp_.texts) pending->writer.add_text(name, text);
+    writer->write_weights(*state.params);
+    writer->write_consensus(state.consensus);
+    writer->add_text(kRecipeFile, stamp_.recipe);
+    if (!stamp_.vocabulary.empty()) writer->add_file(stamp_.vocabulary);
+    for (const auto& [name, text] : stamp_.texts) writer->add_text(name, text);
   }
-  pending->writer.write_worker(worker, state.local, state.in_flight);
+  writer->write_worker(worker, state.local, state.in_flight);
 
-  const std::lock_guard lock(mutex_);
-  if (++pending->arrived < state.members) return false;
+  const Lock lock(mutex_);
+  if (++pending_[completed].arrived < state.members) return false;
   CheckpointMeta meta;
   meta.step = static_cast<uint64_t>(completed);
   meta.tokens = static_cast<uint64_t>(completed * stamp_.tokens_per_step);
@@ -45,13 +36,13 @@ bool CheckpointCollector::arrive(int64_t completed, int worker, const WorkerStat
   meta.ended_at = static_cast<uint64_t>(stamp_.ended_at);
   meta.method = stamp_.method;
   meta.workers = static_cast<int>(state.members);
-  pending->writer.commit(meta, keep_, best_);
+  writer->commit(meta, keep_, best_);
   pending_.erase(completed);
   return true;
 }
 
 void CheckpointCollector::keep_best(int64_t completed) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   best_ = completed;
   const fs::path link = folder_.parent_path() / kBestLink;
   const fs::path partial = link.string() + ".partial";

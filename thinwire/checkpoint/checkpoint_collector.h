@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -47,7 +47,6 @@ struct WorkerState {
 class CheckpointCollector {
  public:
   CheckpointCollector(fs::path folder, int64_t keep, CheckpointStamp stamp);
-  ~CheckpointCollector();
 
   // Hands in this worker's part of the checkpoint after `completed` steps; returns true for the
   // last worker, which publishes it. Throws Error when it cannot be written; then none of it
@@ -58,15 +57,18 @@ class CheckpointCollector {
   void keep_best(int64_t completed);
 
  private:
-  struct Pending;
-  std::shared_ptr<Pending> pending_at(int64_t completed);
+  struct Pending {
+    std::shared_ptr<CheckpointWriter> writer;
+    int64_t arrived = 0;
+  };
+  std::shared_ptr<CheckpointWriter> writer_at(int64_t completed);
 
   const fs::path folder_;
   const int64_t keep_;
   const CheckpointStamp stamp_;
-  std::mutex mutex_;
-  int64_t best_ = -1;  // steps of the one that is kept; -1: none
-  std::map<int64_t, std::shared_ptr<Pending>> pending_;
+  Mutex mutex_;
+  int64_t best_ GUARDED_BY(mutex_) = -1;  // steps of the one that is kept; -1: none
+  std::map<int64_t, Pending> pending_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::checkpoint

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <mutex>
 #include <set>
 #include <system_error>
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/mutex.h"
 
 namespace thinwire::checkpoint {
 namespace {
@@ -18,23 +18,23 @@ constexpr const char* kPartial = ".partial";
 class ActiveFolders {
  public:
   void add(const fs::path& partial) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!active_.insert(partial).second) {
       throw Error(fmt::format("{} is already being written", partial.string()));
     }
   }
   void remove(const fs::path& partial) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     active_.erase(partial);
   }
   bool contains(const fs::path& partial) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return active_.contains(partial);
   }
 
  private:
-  std::mutex mutex_;
-  std::set<fs::path> active_;
+  Mutex mutex_;
+  std::set<fs::path> active_ GUARDED_BY(mutex_);
 };
 
 ActiveFolders& active_folders() {

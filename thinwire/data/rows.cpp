@@ -77,7 +77,7 @@ Prefetcher::Prefetcher(const Rows& rows, uint64_t first_step, Order order, size_
 
 Prefetcher::~Prefetcher() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
@@ -85,30 +85,28 @@ Prefetcher::~Prefetcher() {
 }
 
 Batch Prefetcher::take() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !ready_.empty() || error_ != nullptr; });
+  const Lock lock(mutex_);
+  while (ready_.empty() && error_ == nullptr) changed_.wait(mutex_);
   if (ready_.empty()) std::rethrow_exception(error_);
   Batch batch = std::move(ready_.front());
   ready_.pop_front();
-  lock.unlock();
   changed_.notify_all();
   return batch;
 }
 
 void Prefetcher::loop(uint64_t step) {
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || ready_.size() < depth_; });
+    while (!stop_ && ready_.size() >= depth_) changed_.wait(mutex_);
     if (stop_) return;
-    lock.unlock();
     Batch batch;
     std::exception_ptr error;
     try {
+      const Unlock meanwhile(mutex_);
       batch = read(step++);
     } catch (...) {
       error = std::current_exception();
     }
-    lock.lock();
     error_ = error;
     if (!error) ready_.push_back(std::move(batch));
     changed_.notify_all();

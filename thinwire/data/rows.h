@@ -6,19 +6,18 @@
 // hold whole ones (record_plan.h).
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/data/record_plan.h"
 #include "thinwire/data/shard.h"
 
@@ -115,11 +114,11 @@ class Prefetcher {
   const Rows& rows_;
   Order order_;
   size_t depth_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Batch> ready_;
-  std::exception_ptr error_;
-  bool stop_ = false;
+  Mutex mutex_;
+  Condition changed_;
+  std::deque<Batch> ready_ GUARDED_BY(mutex_);
+  std::exception_ptr error_ GUARDED_BY(mutex_);
+  bool stop_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };
 

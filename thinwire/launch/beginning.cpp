@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -13,6 +12,7 @@
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/method/adapters/adapter.h"
@@ -76,28 +76,30 @@ namespace {
 class Ending {
  public:
   void reached(const train::RunEnd& end) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     end_ = end;
   }
-  void failed(std::exception_ptr reason) { keep(failure_, std::move(reason)); }
+  void failed(std::exception_ptr reason) {
+    const Lock lock(mutex_);
+    if (!failure_) failure_ = std::move(reason);
+  }
   // The reason is another worker's exception.
-  void aborted(std::exception_ptr reason) { keep(aborted_, std::move(reason)); }
+  void aborted(std::exception_ptr reason) {
+    const Lock lock(mutex_);
+    if (!aborted_) aborted_ = std::move(reason);
+  }
   train::RunEnd end() const {
+    const Lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (aborted_) std::rethrow_exception(aborted_);
     return end_;
   }
 
  private:
-  void keep(std::exception_ptr& kept, std::exception_ptr reason) {
-    const std::lock_guard lock(mutex_);
-    if (!kept) kept = std::move(reason);
-  }
-
-  std::mutex mutex_;
-  std::exception_ptr failure_;
-  std::exception_ptr aborted_;
-  train::RunEnd end_;
+  mutable Mutex mutex_;
+  std::exception_ptr failure_ GUARDED_BY(mutex_);
+  std::exception_ptr aborted_ GUARDED_BY(mutex_);
+  train::RunEnd end_ GUARDED_BY(mutex_);
 };
 
 void run_worker(const train::RunContext& context, transport::Communicator& communicator,

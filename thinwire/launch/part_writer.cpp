@@ -12,7 +12,7 @@ PartWriter::PartWriter(std::function<void(int, const Bytes&)> take,
 
 PartWriter::~PartWriter() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     over_ = true;
     changed_.notify_all();
   }
@@ -20,7 +20,7 @@ PartWriter::~PartWriter() {
 }
 
 void PartWriter::add(int from, Bytes part) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ++added_;
   if (over_) return;
   parts_.emplace_back(from, std::move(part));
@@ -28,31 +28,32 @@ void PartWriter::add(int from, Bytes part) {
 }
 
 uint64_t PartWriter::added() const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return added_;
 }
 
 void PartWriter::wait_until_taken(uint64_t count) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return over_ || taken_ >= count; });
+  const Lock lock(mutex_);
+  while (!over_ && taken_ < count) changed_.wait(mutex_);
 }
 
 void PartWriter::run() {
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return over_ || !parts_.empty(); });
+    while (!over_ && parts_.empty()) changed_.wait(mutex_);
     if (over_) return;
     const auto [from, part] = std::move(parts_.front());
     parts_.pop_front();
-    lock.unlock();
     bool failed = false;
-    try {
-      take_(from, part);
-    } catch (const std::exception& error) {
-      failed = true;
-      failed_(plain_message(error));
+    {
+      const Unlock meanwhile(mutex_);
+      try {
+        take_(from, part);
+      } catch (const std::exception& error) {
+        failed = true;
+        failed_(plain_message(error));
+      }
     }
-    lock.lock();
     ++taken_;
     over_ = over_ || failed;
     changed_.notify_all();

@@ -72,14 +72,9 @@ class Ranks::LeaderSink final : public train::RunSink {
         folder_(folder),
         writer_([&](int from, const Bytes& note) { ranks.take_part(from, note, folder); },
                 [&](const std::string& reason) { ranks.abort(reason); }) {
-    const std::lock_guard lock(ranks.writer_mutex_);
-    ranks.writer_ = &writer_;
-    ranks.folder_ = &folder;
+    ranks.has_sink(&writer_, &folder);
   }
-  ~LeaderSink() override {
-    const std::lock_guard lock(ranks_.writer_mutex_);
-    ranks_.writer_ = nullptr;
-  }
+  ~LeaderSink() override { ranks_.has_sink(nullptr, nullptr); }
   LeaderSink(const LeaderSink&) = delete;
   LeaderSink& operator=(const LeaderSink&) = delete;
 
@@ -108,7 +103,7 @@ class Ranks::LeaderSink final : public train::RunSink {
  private:
   // Number of parts that had arrived before the previous checkpoint.
   uint64_t added_before_last(int64_t step) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (step > step_) {
       step_ = step;
       before_last_ = std::exchange(before_this_, writer_.added());
@@ -118,10 +113,10 @@ class Ranks::LeaderSink final : public train::RunSink {
 
   Ranks& ranks_;
   train::RunSink& folder_;
-  std::mutex mutex_;
-  int64_t step_ = -1;  // of the newest checkpoint
-  uint64_t before_this_ = 0;
-  uint64_t before_last_ = 0;
+  Mutex mutex_;
+  int64_t step_ GUARDED_BY(mutex_) = -1;  // of the newest checkpoint
+  uint64_t before_this_ GUARDED_BY(mutex_) = 0;
+  uint64_t before_last_ GUARDED_BY(mutex_) = 0;
   PartWriter writer_;
 };
 
@@ -171,11 +166,20 @@ std::unique_ptr<train::RunSink> Ranks::leader_sink(train::RunSink& folder) {
   return sink;
 }
 
+void Ranks::has_sink(PartWriter* writer, const train::RunSink* folder) {
+  {
+    const Lock lock(writer_mutex_);
+    writer_ = writer;
+  }
+  const Lock lock(agreement_mutex_);
+  folder_ = folder;
+}
+
 // Called on the thread that moves the frames; anything that may wait for a disk is left to the
 // writer.
 void Ranks::take_note(int from, Bytes note) {
   if (leads() && is_part(note)) {
-    const std::lock_guard lock(writer_mutex_);
+    const Lock lock(writer_mutex_);
     if (writer_ != nullptr) writer_->add(from, std::move(note));
     return;
   }
@@ -234,16 +238,16 @@ int64_t Ranks::reach(train::AgreedPoint& agreement, int64_t point) {
 
 bool Ranks::stops_before(int64_t point) {
   if (stop_ != nullptr && stop_->load()) {
-    const std::lock_guard lock(agreement_mutex_);
+    const Lock lock(agreement_mutex_);
     if (!std::exchange(requested_, true)) {
       leads() ? ask_for_stop() : hub().note(kLeader, encode_note(StopRequestNote()));
     }
   }
-  return point >= reach(stop_point_.agreement, point);
+  return point >= reach(stop_agreement_, point);
 }
 
 bool Ranks::checkpoint_due(int64_t completed) {
-  const int64_t agreed = reach(checkpoint_step_.agreement, completed);
+  const int64_t agreed = reach(checkpoint_agreement_, completed);
   if (leads()) ask_for_checkpoint(completed);
   return agreed == completed;
 }
@@ -254,7 +258,7 @@ void Ranks::ask_for_stop() {
 }
 
 void Ranks::ask_for_checkpoint(int64_t completed) {
-  const std::lock_guard lock(agreement_mutex_);
+  const Lock lock(agreement_mutex_);
   if (first_step_ < 0) first_step_ = completed;
   Poll& poll = checkpoint_step_;
   const bool settled = poll.answers == job_->size();
@@ -282,7 +286,7 @@ bool Ranks::count_answer(Poll& poll, int64_t latest) {
 }
 
 void Ranks::take_agreement_note(int from, const Note& note) {
-  const std::lock_guard lock(agreement_mutex_);
+  const Lock lock(agreement_mutex_);
   leads() ? take_answer(from, note) : take_question(from, note);
 }
 

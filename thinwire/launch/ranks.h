@@ -4,12 +4,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +15,7 @@
 
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/launch/notes.h"
 #include "thinwire/train/run_sink.h"
@@ -50,12 +49,12 @@ class PartWriter {
 
   const std::function<void(int, const Bytes&)> take_;
   const std::function<void(const std::string&)> failed_;
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::pair<int, Bytes>> parts_;
-  uint64_t added_ = 0;
-  uint64_t taken_ = 0;
-  bool over_ = false;  // nothing more will be taken
+  mutable Mutex mutex_;
+  Condition changed_;
+  std::deque<std::pair<int, Bytes>> parts_ GUARDED_BY(mutex_);
+  uint64_t added_ GUARDED_BY(mutex_) = 0;
+  uint64_t taken_ GUARDED_BY(mutex_) = 0;
+  bool over_ GUARDED_BY(mutex_) = false;  // nothing more will be taken
   std::thread thread_;
 };
 
@@ -105,9 +104,11 @@ class Ranks {
  private:
   class LeaderSink;
 
+  // Leader: what its sink writes into; null when there is none any more.
+  void has_sink(PartWriter* writer, const train::RunSink* folder);
   void take_note(int from, Bytes note);
   void take_part(int from, const Bytes& note, train::RunSink& sink);
-  void take_agreement_note(int from, const Note& note);
+  void take_agreement_note(int from, const Note& note) EXCLUDES(agreement_mutex_);
   // Throws Error unless `worker` belongs to the rank whose first member is `from`.
   void check_worker(int from, int worker) const;
   void abort_for(int from, const std::string& what);
@@ -118,7 +119,7 @@ class Ranks {
   // An agreement among all ranks: what this rank knows and, on the leader, what the others
   // answered.
   struct Poll {
-    train::AgreedPoint agreement;
+    train::AgreedPoint& agreement;
     int64_t margin = 0;
     int64_t latest = -1;  // point that a rank may have passed
     int answers = 0;
@@ -127,29 +128,35 @@ class Ranks {
   };
   // Called on reaching a point; waits while it may not be passed. Returns the agreed point.
   int64_t reach(train::AgreedPoint& agreement, int64_t point);
-  // Leader, with agreement_mutex_ held: asks the others how far they are, and receives the answers;
-  // true after the last answer, when the agreed point must be sent to all.
-  bool ask(Poll& poll, const Note& question);
-  bool count_answer(Poll& poll, int64_t latest);
-  void take_answer(int from, const Note& note);
-  void take_question(int from, const Note& note);
-  void ask_for_stop();
-  void ask_for_checkpoint(int64_t completed);
+  // Leader: asks the others how far they are, and receives the answers; true after the last answer,
+  // when the agreed point must be sent to all.
+  bool ask(Poll& poll, const Note& question) REQUIRES(agreement_mutex_);
+  bool count_answer(Poll& poll, int64_t latest) REQUIRES(agreement_mutex_);
+  void take_answer(int from, const Note& note) REQUIRES(agreement_mutex_);
+  void take_question(int from, const Note& note) REQUIRES(agreement_mutex_);
+  void ask_for_stop() REQUIRES(agreement_mutex_);
+  void ask_for_checkpoint(int64_t completed) EXCLUDES(agreement_mutex_);
 
   const int workers_;
-  std::mutex writer_mutex_;
-  PartWriter* writer_ = nullptr;  // leader: its sink's; null without one
-  Start start_;                   // others: as broadcast
+  Mutex writer_mutex_;
+  // Leader: its sink's; null without one.
+  PartWriter* writer_ GUARDED_BY(writer_mutex_) = nullptr;
+  Start start_;  // others: as broadcast
   std::atomic<bool> start_known_ = false;
   const std::atomic<bool>* stop_;
-  std::mutex agreement_mutex_;
-  bool requested_ = false;  // has asked for the run to end
-  Poll stop_point_;
-  Poll checkpoint_step_;
-  const train::RunSink* folder_ = nullptr;  // leader: the run folder's; null without a sink
-  int64_t first_step_ = -1;                 // leader: first step it trained; -1: none yet
-  Stopwatch watch_;                         // leader: since it began
-  std::atomic<int> complete_ = 0;           // leader: ranks that have handed in everything
+  train::AgreedPoint stop_agreement_;
+  train::AgreedPoint checkpoint_agreement_;
+  Mutex agreement_mutex_;
+  // It has asked for the run to end.
+  bool requested_ GUARDED_BY(agreement_mutex_) = false;
+  Poll stop_point_ GUARDED_BY(agreement_mutex_){stop_agreement_};
+  Poll checkpoint_step_ GUARDED_BY(agreement_mutex_){checkpoint_agreement_};
+  // Leader: the run folder's; null without a sink.
+  const train::RunSink* folder_ GUARDED_BY(agreement_mutex_) = nullptr;
+  // Leader: the first step it trained; -1: none yet.
+  int64_t first_step_ GUARDED_BY(agreement_mutex_) = -1;
+  const Stopwatch watch_;          // leader: since it began
+  std::atomic<int> complete_ = 0;  // leader: ranks that have handed in everything
   // Declared last, because the job's thread uses the members above until it is destroyed.
   std::unique_ptr<transport::MpiJob> job_;
 };

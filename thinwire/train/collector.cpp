@@ -27,7 +27,7 @@ events::Rewards PairSums::means() const {
 }
 
 void Collector::add_step(int64_t step, int worker, const StepPart& part) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   recorder_.worker_step(
       {worker, step, part.data_s + part.compute_s + part.update_s, part.exchange_s});
   Parts<StepPart>& parts = steps_[step];
@@ -106,7 +106,7 @@ void Collector::complete_step(int64_t step, const Parts<StepPart>& parts) {
 
 std::optional<double> Collector::add_evaluation(int64_t step, const std::string& name, int worker,
                                                 const EvalPart& part) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::pair key(step, name);
   Parts<EvalPart>& parts = evaluations_[key];
   parts[worker] = part;
@@ -138,7 +138,7 @@ double Collector::record_loss(int64_t step, const std::string& name, const EvalP
       recorder_.score(step, fmt::format("{}.{}", name, field.name), rewards.*field.value);
     }
   }
-  const auto record = [&](const auto& metrics) {
+  const auto record = [&](const auto& metrics) REQUIRES(mutex_) {
     for (const auto& [metric, value] : metrics) {
       recorder_.score(step, fmt::format("{}.{}", name, metric), value);
     }
@@ -158,17 +158,22 @@ double Collector::record_score(int64_t step, const std::string& name, const Eval
 }
 
 void Collector::show_evaluation(int64_t step, const std::string& name, double fraction) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   recorder_.show_evaluation(step, name, fraction);
 }
 
 void Collector::sync() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   recorder_.sync();
 }
 
+std::optional<uint64_t> Collector::last_digest() const {
+  const Lock lock(mutex_);
+  return last_digest_;
+}
+
 void Collector::checkpoint_written(int64_t step) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   recorder_.checkpoint(step);
   recorder_.restart_clock();
 }

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/eval/metrics.h"
 #include "thinwire/report/recorder.h"
@@ -81,24 +81,25 @@ class Collector {
   // A checkpoint is on disk. Time from here on counts as the next step's.
   void checkpoint_written(int64_t step);
   // Digest of the weights when workers last synchronised; nullopt if they have not yet.
-  std::optional<uint64_t> last_digest() const { return last_digest_; }
+  std::optional<uint64_t> last_digest() const;
 
  private:
   template <typename Part>
   using Parts = std::map<int, Part>;  // by member
 
-  void complete_step(int64_t step, const Parts<StepPart>& parts);
-  double record_loss(int64_t step, const std::string& name, const EvalPart& sum);
-  double record_score(int64_t step, const std::string& name, const EvalPart& sum);
+  void complete_step(int64_t step, const Parts<StepPart>& parts) REQUIRES(mutex_);
+  double record_loss(int64_t step, const std::string& name, const EvalPart& sum) REQUIRES(mutex_);
+  double record_score(int64_t step, const std::string& name, const EvalPart& sum) REQUIRES(mutex_);
   // Logs how much each member trains, if that has changed.
-  void note_shares(int64_t step, const Parts<StepPart>& parts);
+  void note_shares(int64_t step, const Parts<StepPart>& parts) REQUIRES(mutex_);
 
-  report::Recorder& recorder_;
-  std::mutex mutex_;
-  std::map<int64_t, Parts<StepPart>> steps_;
-  std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_;
-  std::optional<uint64_t> last_digest_;
-  std::vector<int64_t> tokens_of_;  // each member's in the last step, ordered by member
+  mutable Mutex mutex_;
+  report::Recorder& recorder_ GUARDED_BY(mutex_);
+  std::map<int64_t, Parts<StepPart>> steps_ GUARDED_BY(mutex_);
+  std::map<std::pair<int64_t, std::string>, Parts<EvalPart>> evaluations_ GUARDED_BY(mutex_);
+  std::optional<uint64_t> last_digest_ GUARDED_BY(mutex_);
+  // Each member's in the last step, ordered by member.
+  std::vector<int64_t> tokens_of_ GUARDED_BY(mutex_);
 };
 
 // The loss on a validation set that all workers evaluated together, for decisions that all must

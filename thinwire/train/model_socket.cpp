@@ -111,7 +111,7 @@ void ModelSocket::listen() {
 
 void ModelSocket::take(const std::string& line) {
   const Json answer = try_parse_json<Json>(line);
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (answer.is_object() && answer.contains("stop")) {
     stop_ = true;
   } else if (answer.is_object() && answer.contains("ready") && asks_ready_) {
@@ -138,7 +138,7 @@ void ModelSocket::take_loss(const Json& answer) {
 }
 
 void ModelSocket::end_answers(const std::string& wrong) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   ended_ = true;
   wrong_ = wrong;
   stop_ = true;
@@ -147,12 +147,12 @@ void ModelSocket::end_answers(const std::string& wrong) {
 }
 
 void ModelSocket::begin() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   begun_ = true;
 }
 
-void ModelSocket::await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there) {
-  changed_.wait(lock, [&] { return ended_ || is_there(); });
+void ModelSocket::await(const std::function<bool()>& is_there) {
+  while (!ended_ && !is_there()) changed_.wait(mutex_);
   if (is_there()) return;
   if (!wrong_.empty()) throw Error(wrong_);
   throw NotComputed(
@@ -162,7 +162,7 @@ void ModelSocket::await(std::unique_lock<std::mutex>& lock, const std::function<
 
 std::span<float> ModelSocket::make_memory(const tensor::Layout& layout) {
   const auto memory = std::make_shared<SharedMemory>(static_cast<size_t>(bytes_of(layout.total())));
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   unclaimed_.push_back(memory);
   return {reinterpret_cast<float*>(memory->bytes().data()), static_cast<size_t>(layout.total())};
 }
@@ -178,7 +178,7 @@ ModelSocket::Memory ModelSocket::claim(const tensor::Arena& arena) {
 
 OwnLoss ModelSocket::begin_worker(const OwnWorker& worker) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     const Memory weights = claim(worker.weights), gradients = claim(worker.gradients);
     const std::array files = {weights->file(), gradients->file()};
     send({{"kind", "worker"}, {"worker", worker.id}, {"memory", describe(worker.weights.layout())}},
@@ -189,14 +189,14 @@ OwnLoss ModelSocket::begin_worker(const OwnWorker& worker) {
 }
 
 double ModelSocket::ask(int worker, const OwnStep& step) {
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   std::optional<double>& loss = questions_[worker];
   send({{"kind", "rows"},
         {"worker", worker},
         {"step", step.step},
         {"learning_rate", step.learning_rate},
         {"rows", ranges_of(step.rows)}});
-  await(lock, [&] { return loss.has_value(); });
+  await([&] { return loss.has_value(); });
   const double answer = *loss;
   questions_.erase(worker);
   return answer;
@@ -208,11 +208,11 @@ void ModelSocket::set_initial(tensor::Arena& weights) {
   const std::span values(reinterpret_cast<float*>(memory.bytes().data()),
                          static_cast<size_t>(layout.total()));
   std::ranges::copy(std::as_const(weights).all(), values.begin());
-  std::unique_lock lock(mutex_);
+  const Lock lock(mutex_);
   asks_ready_ = true;
   const std::array files = {memory.file()};
   send({{"kind", "initial"}, {"memory", describe(layout)}}, files);
-  await(lock, [&] { return ready_; });
+  await([&]() REQUIRES(mutex_) { return ready_; });
   for (size_t i = 0; i < layout.size(); ++i) {
     const std::span<float> tensor = weights.tensor(i);
     std::ranges::copy(values.subspan(static_cast<size_t>(layout.offset(i)), tensor.size()),
@@ -229,7 +229,7 @@ events::Display ModelSocket::display() {
 }
 
 std::string ModelSocket::what_was_wrong() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return wrong_;
 }
 

@@ -43,12 +43,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -57,6 +55,7 @@
 #include <vector>
 
 #include "thinwire/base/line_socket.h"
+#include "thinwire/base/mutex.h"
 #include "thinwire/base/shared_memory.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
@@ -104,17 +103,17 @@ class ModelSocket final : public events::Listener {
   // Hears the peer until it closes its side, or is wrong.
   void listen();
   void take(const std::string& line);
-  void take_loss(const Json& answer);
+  void take_loss(const Json& answer) REQUIRES(mutex_);
   // No answers will come. wrong: what the peer did; empty: it has closed its side.
   void end_answers(const std::string& wrong);
   // What the peer should not have said; empty: nothing.
   std::string what_was_wrong();
   // Waits until `is_there`, or throws because no answers will come.
-  void await(std::unique_lock<std::mutex>& lock, const std::function<bool()>& is_there);
+  void await(const std::function<bool()>& is_there) REQUIRES(mutex_);
 
   std::span<float> make_memory(const tensor::Layout& layout);
   // The memory of an arena, which is then some worker's.
-  Memory claim(const tensor::Arena& arena);
+  Memory claim(const tensor::Arena& arena) REQUIRES(mutex_);
   OwnLoss begin_worker(const OwnWorker& worker);
   double ask(int worker, const OwnStep& step);
   void set_initial(tensor::Arena& weights);
@@ -125,16 +124,17 @@ class ModelSocket final : public events::Listener {
   OwnModel model_;
   std::atomic<bool> stop_ = false;
 
-  std::mutex mutex_;  // of all below
-  std::condition_variable changed_;
-  std::vector<Memory> unclaimed_;
-  std::map<int, std::vector<Memory>> claimed_;      // by worker
-  std::map<int, std::optional<double>> questions_;  // by worker that waits: the loss, once it came
-  bool asks_ready_ = false;
-  bool ready_ = false;
-  bool begun_ = false;
-  bool ended_ = false;  // no answers will come
-  std::string wrong_;
+  Mutex mutex_;
+  Condition changed_;
+  std::vector<Memory> unclaimed_ GUARDED_BY(mutex_);
+  std::map<int, std::vector<Memory>> claimed_ GUARDED_BY(mutex_);  // by worker
+  // By worker that waits: the loss, once it came.
+  std::map<int, std::optional<double>> questions_ GUARDED_BY(mutex_);
+  bool asks_ready_ GUARDED_BY(mutex_) = false;
+  bool ready_ GUARDED_BY(mutex_) = false;
+  bool begun_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;  // no answers will come
+  std::string wrong_ GUARDED_BY(mutex_);
 
   std::atomic<bool> closing_ = false;
   std::thread listener_;

@@ -23,13 +23,14 @@ void FolderSink::add_evaluation(int64_t step, const std::string& name, int worke
                                 const EvalPart& part) {
   const std::optional<double> loss = collector_.add_evaluation(step, name, worker, part);
   if (!loss || part.score || name != watched_) return;
-  const std::lock_guard lock(best_mutex_);
+  const Lock lock(best_mutex_);
   best_.add(step, *loss);
   if (best_.step == step) checkpoints_.keep_best(step);
 }
 
 void FolderSink::keep_best(const std::string& set, const checkpoint::BestLoss& best) {
   watched_ = set;
+  const Lock lock(best_mutex_);
   best_ = best;
   if (best_.step >= 0) checkpoints_.keep_best(best_.step);
 }
@@ -64,32 +65,32 @@ bool FolderSink::checkpoint_due(int64_t completed) {
 }
 
 std::optional<int64_t> AgreedPoint::reach(int64_t point) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (point > limit_) return std::nullopt;
   latest_ = std::max(latest_, point);
   return agreed_;
 }
 
 void AgreedPoint::settle_here() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (agreed_ == kNone) agreed_ = latest_ + 1;
 }
 
 int64_t AgreedPoint::promise(int64_t margin) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   agreed_ = kNone;
   limit_ = latest_ + margin;
   return latest_;
 }
 
 void AgreedPoint::settle(int64_t point) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   agreed_ = point;
   limit_ = kNone;
 }
 
 void AgreedPoint::all_reached(int64_t point) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (agreed_ <= point) agreed_ = kNone;
 }
 

@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/train/collector.h"
@@ -42,9 +42,9 @@ class AgreedPoint {
   void all_reached(int64_t point);
 
  private:
-  std::mutex mutex_;
-  int64_t latest_ = -1;
-  int64_t agreed_ = kNone;
+  Mutex mutex_;
+  int64_t latest_ GUARDED_BY(mutex_) = -1;
+  int64_t agreed_ GUARDED_BY(mutex_) = kNone;
   std::atomic<int64_t> limit_ = kNone;  // the last point that may be passed
 };
 
@@ -116,8 +116,8 @@ class FolderSink final : public RunSink {
   std::atomic<double> since_;  // when the last checkpoint was written
   std::atomic<int64_t> written_ = -1;
   std::string watched_;  // the set that decides the best checkpoint; empty: none is kept
-  std::mutex best_mutex_;
-  checkpoint::BestLoss best_;
+  Mutex best_mutex_;
+  checkpoint::BestLoss best_ GUARDED_BY(best_mutex_);
 };
 
 }  // namespace thinwire::train
