@@ -52,11 +52,12 @@ struct Activity {
   std::string text;            // the same in words: "waits for members 1 and 3 in round 17"
 };
 
-// Both may be empty, are called from several threads, one call at a time, and must be quick.
+// Both may be empty, are called from several threads, and must be quick.
 struct MemberHooks {
-  // Called whenever it changes.
+  // Called whenever it changes, one call at a time.
   std::function<void(const Activity& activity)> activity;
-  // A message for the user: it was refused, it starts over, it has audited so much.
+  // A message for the user, perhaps several at once: it was refused, it starts over, it has audited
+  // so much.
   std::function<void(const std::string& text)> message;
 };
 
