@@ -31,6 +31,9 @@ endif()
 # errno and floating-point traps are not used; without them square roots and selects vectorise.
 add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-fno-math-errno;\
 -fno-trapping-math;-Wall;-Wextra;-Wshadow;-Woverloaded-virtual;-Werror>")
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wthread-safety)  # thinwire/base/mutex.h
+endif()
 
 if(THINWIRE_SANITIZE)
   add_compile_options(-fsanitize=${THINWIRE_SANITIZE} -fno-sanitize-recover=all
