@@ -16,7 +16,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/mutex.h"
-#include "thinwire/base/sha256.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/summary.h"

@@ -16,7 +16,6 @@
 
 #include "thinwire/base/mutex.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/membership/awake_clock.h"
 #include "thinwire/membership/coordinator.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/membership/options.h"
