@@ -1,8 +1,8 @@
 #include "thinwire/serving.h"
 
-#include <mutex>
 #include <utility>
 
+#include "thinwire/base/mutex.h"
 #include "thinwire/face_spec/recipe_parts.h"
 #include "thinwire/hosts/serve_run.h"
 #include "thinwire/hosts/served_run.h"
@@ -10,9 +10,9 @@
 namespace thinwire {
 
 ServingResult serve_run(const Recipe& recipe, const ServingOptions& options) {
-  std::mutex mutex;
+  Mutex mutex;
   const events::MessageSink tell = [&](std::string_view line) {
-    const std::lock_guard lock(mutex);
+    const Lock lock(mutex);
     if (options.on_message) options.on_message(line);
   };
   config::Recipe served = recipe.parts().recipe;
