@@ -50,6 +50,7 @@ TEST(NatsAnswers, SubjectsOfAnyShapeAreRead) {
     ASSERT_TRUE(parsed);
     EXPECT_EQ(parsed->number, place.number);
     EXPECT_EQ(parsed->sending, place.sending);
+    EXPECT_EQ(request_of(print_place("_INBOX.a-b.abc", place)), "_INBOX.a-b.abc.12");
   }
   for (const char* wrong : {"_INBOX.me.abc.", "", "_INBOX.me.abc.1-", "_INBOX.me.abc.-1"}) {
     EXPECT_FALSE(parse_place(wrong)) << wrong;

@@ -47,6 +47,11 @@ std::string print_place(const std::string& inbox, const AnswerPlace& place) {
   return place.sending == 0 ? first : fmt::format("{}-{}", first, place.sending);
 }
 
+std::string request_of(const std::string& subject) {
+  const size_t dot = subject.rfind('.');
+  return dot == subject.npos ? subject : subject.substr(0, subject.find('-', dot));
+}
+
 std::optional<AnswerPlace> parse_place(std::string_view subject) {
   const std::string_view token = subject.substr(subject.rfind('.') + 1);
   const size_t dash = token.find('-');

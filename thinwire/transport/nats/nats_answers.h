@@ -42,6 +42,8 @@ struct AnswerPlace {
 };
 std::string print_place(const std::string& inbox, const AnswerPlace& place);
 std::optional<AnswerPlace> parse_place(std::string_view subject);
+// INBOX.NUMBER of such a subject: the same for all sendings of a request.
+std::string request_of(const std::string& subject);
 
 // The author in RUN.say.AUTHOR.TOPIC.
 std::string author_of(const std::string& subject);

@@ -9,6 +9,7 @@
 #include "thinwire/base/json.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/nats/jetstream.h"
+#include "thinwire/transport/nats/nats_answers.h"
 
 namespace thinwire::transport {
 
@@ -128,9 +129,9 @@ void RelayTraffic::request(uint64_t client, const Sha256& name, const std::strin
     if (wait(name, {client, reply, {raw.begin(), raw.end()}})) return;
   }
   if (from.fetching.size() < kMaxFetching) {
-    from.fetching.emplace(reply, name);
+    from.fetching.emplace(request_of(reply), name);
     // Nobody is made to wait for the answer to somebody who may not be given one.
-    if (from.may_fetch) fetches_.try_emplace(name, Fetch{client, reply, {}});
+    if (from.may_fetch) fetches_.try_emplace(name, Fetch{client, request_of(reply), {}});
   }
   wire_.to_server(client, raw);
 }
@@ -157,7 +158,7 @@ void RelayTraffic::from_server(uint64_t client, const NatsFrame& frame) {
   if (frame.verb == NatsVerb::kInfo) return wire_.to_client(client, greeting(frame));
   wire_.to_client(client, frame.raw);
   if (frame.verb != NatsVerb::kDeliver) return;
-  if (const auto fetched = to.fetching.extract(frame.subject)) {
+  if (const auto fetched = to.fetching.extract(request_of(frame.subject))) {
     take_answer(client, fetched.mapped(), frame);
   } else if (const auto stored = to.storing.extract(frame.subject)) {
     take_acknowledgement(to, stored.mapped(), frame);
@@ -171,13 +172,13 @@ void RelayTraffic::take_answer(uint64_t client, const Sha256& name, const NatsFr
   if (chunk) return keep(name, chunk);
   const auto fetch = fetches_.find(name);
   const bool awaited = fetch != fetches_.end() && fetch->second.client == client &&
-                       fetch->second.reply == frame.subject;
+                       fetch->second.request == request_of(frame.subject);
   if (!awaited) return;
   // The others may have named another holder.
   const std::vector<Request> waiting = std::move(fetch->second.waiting);
   fetches_.erase(fetch);
   for (const Request& one : waiting) {
-    clients_.at(one.client).fetching.emplace(one.reply, name);
+    clients_.at(one.client).fetching.emplace(request_of(one.reply), name);
     wire_.to_server(one.client, one.raw);
   }
 }

@@ -83,8 +83,8 @@ class RelayTraffic {
   };
   struct Client {
     std::map<std::string, std::string> subscriptions;  // subject by sid
-    std::map<std::string, Sha256> fetching;            // what it asked the server for, by reply
-    std::map<std::string, Storing> storing;            // by reply
+    std::map<std::string, Sha256> fetching;  // what it asked the server for, by request_of
+    std::map<std::string, Storing> storing;  // by reply
     bool may_fetch = false;
   };
   struct Request {
@@ -95,7 +95,7 @@ class RelayTraffic {
   // A chunk that a client has asked the server for, and whoever waits for the same.
   struct Fetch {
     uint64_t client;
-    std::string reply;
+    std::string request;  // request_of its reply
     std::vector<Request> waiting;
   };
 
