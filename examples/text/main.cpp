@@ -18,7 +18,9 @@ int main(int count, char** words) try {
   const std::string sentence = words[2];
 
   const thinwire::PreparedData data = thinwire::prepare_data(recipe);
-  for (const auto& set : data.sets) std::printf("%s: %lu tokens\n", set.name.c_str(), set.tokens);
+  for (const auto& set : data.sets) {
+    std::printf("%s: %llu tokens\n", set.name.c_str(), static_cast<unsigned long long>(set.tokens));
+  }
 
   const thinwire::TrainedModel model(thinwire::train_model(recipe).folder);
   std::printf("log-likelihood %.4f\n", model.log_likelihood(sentence));

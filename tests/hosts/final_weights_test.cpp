@@ -60,7 +60,7 @@ class FinalWeights : public testing::Test {
     callbacks.leads = [] { return true; };
     callbacks.refusal = [](const Request&) { return std::string(); };
     callbacks.weights = [this](const Request& request) {
-      return reception_->answer(request, digest_, 0);
+      return reception_->answer(request, digest_, now_);
     };
     handler_.emplace(*courier_, *coordinator_, files_, callbacks);
     runs_ = std::thread([this] {
@@ -74,12 +74,14 @@ class FinalWeights : public testing::Test {
   }
   ~FinalWeights() override {
     stop();
-    runs_.join();
+    reception_.reset();
     fs::remove_all(folder_);
   }
+  // From here on the reception is the test's alone.
   void stop() {
     if (ended_.exchange(true)) return;
     serves_.join();
+    runs_.join();
   }
 
   // Returns what the member tells of it.
@@ -95,7 +97,7 @@ class FinalWeights : public testing::Test {
                    .message = [&](std::string_view text) { told.emplace_back(text); }});
     return told;
   }
-  Result<WeightsAnswer> ask(const PublicKey& member, double now, Bytes body = {}) {
+  Result<WeightsAnswer> say(const PublicKey& member, double now, Bytes body = {}) {
     Request request;
     request.what = RequestKind::kWeights;
     request.requester = member;
@@ -107,8 +109,10 @@ class FinalWeights : public testing::Test {
   const fs::path folder_ = test_folder();
   ServedRun run_;
   std::optional<uint64_t> digest_ = train_to_the_end(folder_ / "member", 0.5F);
+  std::atomic<double> now_ = 0;    // as the coordinator's thread sees it
   std::vector<std::string> told_;  // by the coordinator
-  std::optional<WeightsReception> reception_;
+  const PublicKey first_ = make_signer(make_seed())->key();
+  const PublicKey other_ = make_signer(make_seed())->key();
 
  private:
   std::atomic<bool> ended_ = false;
@@ -118,6 +122,11 @@ class FinalWeights : public testing::Test {
       network_.connect(participant_name(coordinator_->key()));
   std::map<Sha256, FilePart> files_;
   std::optional<RequestHandler> handler_;
+
+ protected:
+  std::optional<WeightsReception> reception_;
+
+ private:
   std::thread runs_;
   std::thread serves_;
 };
@@ -125,7 +134,8 @@ class FinalWeights : public testing::Test {
 TEST_F(FinalWeights, AreKeptAsACheckpointOnce) {
   EXPECT_THAT(offer(folder_ / "member", *digest_),
               ElementsAre(HasSubstr("gives the coordinator the final weights: 80")));
-  EXPECT_THAT(offer(folder_ / "member", *digest_), ElementsAre()) << "they are there already";
+  EXPECT_THAT(offer(folder_ / "member", *digest_),
+              ElementsAre(testing::_, HasSubstr("it does not want them any more")));
   stop();
   const auto newest = checkpoint::newest_checkpoint(folder_ / "serve" / "checkpoints");
   ASSERT_TRUE(newest);
@@ -138,45 +148,65 @@ TEST_F(FinalWeights, AreKeptAsACheckpointOnce) {
   EXPECT_THAT(weights.tensor(0), testing::Each(0.5F));
   EXPECT_FALSE(fs::exists(folder_ / "serve" / kServerFolder / "final"));
   EXPECT_FALSE(reception_->busy(0));
-  EXPECT_TRUE(reception_->kept());
+  EXPECT_EQ(reception_->kept(), digest_);
+  EXPECT_EQ(reception_->reported(first_, 0), WeightsAnswer::kNotWanted);
   EXPECT_THAT(told_, ElementsAre(HasSubstr("the final weights are in")));
+  reception_->discard();
+  EXPECT_FALSE(is_kept());
 }
 
-TEST_F(FinalWeights, OfAnotherRunAreRefusedAndTheNextOnesTaken) {
-  train_to_the_end(folder_ / "other", 0.25F);
-  EXPECT_THAT(offer(folder_ / "other", *digest_),
+TEST_F(FinalWeights, ThatAreNotTheRunsAreRefusedAndTheNextOnesTaken) {
+  const uint64_t own = train_to_the_end(folder_ / "other", 0.25F);
+  EXPECT_THAT(offer(folder_ / "other", own),
               ElementsAre(testing::_, HasSubstr("and the run's " + to_hex(*digest_))));
+  EXPECT_THAT(offer(folder_ / "other", *digest_),  // it says so, but the file has another
+              ElementsAre(testing::_, HasSubstr("is " + to_hex(own) + ", and the run's")));
   EXPECT_FALSE(is_kept());
   EXPECT_EQ(offer(folder_ / "member", *digest_).size(), 1u);
   EXPECT_TRUE(is_kept());
 }
 
-TEST_F(FinalWeights, AreWantedOfOneMemberAtATime) {
-  stop();
-  const PublicKey first = make_signer(make_seed())->key(), other = make_signer(make_seed())->key();
-  reception_->expect(0);
-  EXPECT_TRUE(reception_->busy(1)) << "the member will ask";
-  EXPECT_FALSE(reception_->busy(2)) << "it has ended";
-  EXPECT_EQ(ask(first, 3), WeightsAnswer::kWanted);
-  EXPECT_EQ(ask(other, 4), WeightsAnswer::kNotWanted);
-  EXPECT_EQ(ask(first, 4), WeightsAnswer::kWanted) << "it is still storing them";
-  EXPECT_TRUE(reception_->busy(5));
-  EXPECT_FALSE(reception_->busy(6));
-  EXPECT_EQ(ask(other, 6), WeightsAnswer::kWanted);
+TEST_F(FinalWeights, ThatAreNoWeightsAreRefusedInOneLine) {
+  const auto newest = checkpoint::newest_checkpoint(folder_ / "member" / "checkpoints");
+  write_file(*newest / "weights.safetensors", "not\n\x1b[31mweights");
+  const std::vector<std::string> told = offer(folder_ / "member", *digest_);
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[1].find_first_of("\n\x1b"), std::string::npos) << told[1];
+  EXPECT_FALSE(fs::exists(folder_ / "serve" / kServerFolder / "final"));
 }
 
-TEST_F(FinalWeights, AreNotAskedForBeforeTheRunsDigestIsKnown) {
+TEST_F(FinalWeights, AreWantedOfOneMemberAtATime) {
   stop();
+  EXPECT_EQ(reception_->reported(first_, 3), WeightsAnswer::kWanted);
+  EXPECT_EQ(reception_->reported(other_, 4), WeightsAnswer::kNotWanted);
+  EXPECT_EQ(say(other_, 4), WeightsAnswer::kNotWanted);
+  EXPECT_EQ(say(first_, 4), WeightsAnswer::kWanted) << "it is still storing them";
+  EXPECT_TRUE(reception_->busy(5));
+  EXPECT_FALSE(reception_->busy(6)) << "it has ended";
+  EXPECT_EQ(reception_->reported(other_, 6), WeightsAnswer::kWanted);
+}
+
+TEST_F(FinalWeights, AreNotWaitedForForEver) {
+  stop();
+  EXPECT_EQ(reception_->reported(first_, 0), WeightsAnswer::kWanted);
+  double now = 0;
+  while (say(first_, now) == WeightsAnswer::kWanted) now += 1;
+  EXPECT_GT(now, 600);
+  EXPECT_LT(now, 700);
+  EXPECT_EQ(reception_->reported(other_, now), WeightsAnswer::kNotWanted);
+}
+
+TEST_F(FinalWeights, AreNotTakenBeforeTheRunsDigestIsKnown) {
   digest_.reset();
-  EXPECT_EQ(ask(make_signer(make_seed())->key(), 0), WeightsAnswer::kNotWanted);
+  EXPECT_THAT(offer(folder_ / "member", 7),
+              ElementsAre(testing::_, HasSubstr("it does not want them any more")));
 }
 
 TEST_F(FinalWeights, AListWithoutANameOrOfAnySizeIsRefused) {
   stop();
-  const PublicKey member = make_signer(make_seed())->key();
-  EXPECT_EQ(ask(member, 0), WeightsAnswer::kWanted);
-  EXPECT_FALSE(ask(member, 0, Bytes(39)));
-  EXPECT_FALSE(ask(member, 0, Bytes(40, 0xff)));
+  EXPECT_EQ(reception_->reported(first_, 0), WeightsAnswer::kWanted);
+  EXPECT_FALSE(say(first_, 0, Bytes(39)));
+  EXPECT_FALSE(say(first_, 0, Bytes(40, 0xff)));
 }
 
 }  // namespace

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <memory>
+#include <span>
+#include <system_error>
 #include <utility>
-#include <vector>
 
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/base/error.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/base/units.h"
@@ -17,6 +21,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/run_data.h"
+#include "thinwire/hosts/store_need.h"
 #include "thinwire/hosts/waiting.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
@@ -29,14 +34,14 @@ namespace {
 constexpr const char* kWeightsFile = "weights.safetensors";
 constexpr const char* kReceivedFolder = "final";  // of the server's folder
 constexpr const char* kWhat = "the final weights";
-constexpr uint64_t kMostListBytes = 64 << 20;
 constexpr double kPollSeconds = 1;  // between a member's questions how far the coordinator is
-// A member that stores its weights asks this often within the time for an answer whether they are
-// still wanted; one that has not asked for twice that time does not offer them any more.
-constexpr double kQuestions = 3;
-// What a safetensors file has besides its values.
-constexpr uint64_t kHeaderBytes = 1 << 16;
-constexpr uint64_t kHeaderBytesOfTensor = 1 << 10;
+// A member that stores its weights says so this often within the time for an answer; one that was
+// silent for twice that time does not offer them any more.
+constexpr double kSayings = 3;
+// All members together have at least so long to store them, and longer for a large file.
+constexpr double kLeastSeconds = 600;
+constexpr double kLeastRate = 10e3;  // bytes a second
+constexpr uint64_t kListBytesOfPart = 1 << 10;
 constexpr std::chrono::milliseconds kPause(100);
 
 Bytes encode_list(const transport::BlobId& list) {
@@ -61,29 +66,38 @@ std::optional<transport::BlobId> decode_list(std::span<const uint8_t> body) {
 class Giver {
  public:
   Giver(transport::Courier& courier, RequestClient& requests, const WeightsOffer& offer)
-      : courier_(courier), requests_(requests), offer_(offer) {}
+      : courier_(courier), requests_(requests), offer_(offer) {
+    requests_.be_patient({.stop = offer_.stop});
+  }
 
   void give() {
-    if (ask({}) != WeightsAnswer::kWanted) return;
     const auto checkpoint = checkpoint::newest_checkpoint(offer_.run_folder / "checkpoints");
     if (!checkpoint) throw Error("this member has no checkpoint");
-    const std::vector<fs::path> files = {*checkpoint / kWeightsFile};
-    const DescribedBase described = describe_base(offer_.digest, files);
+    const fs::path file = *checkpoint / kWeightsFile;
     offer_.message(fmt::format("gives the coordinator {}: {}", kWhat,
-                               format_bytes(static_cast<double>(described.bytes()))));
+                               format_bytes(static_cast<double>(fs::file_size(file)))));
+    const DescribedBase described = describe_base(offer_.digest, std::span(&file, 1));
     for (const auto& [name, part] : base_parts(described, *checkpoint)) {
       store(read_part(part, name));
     }
     const Bytes list = encode_list(store(encode_base(described)));
-    while (ask(list) == WeightsAnswer::kReceiving) sleep(kPollSeconds);
+    WeightsAnswer answer = ask(list);
+    for (; answer == WeightsAnswer::kReceiving; answer = ask(list)) sleep(kPollSeconds);
+    if (answer != WeightsAnswer::kKept) throw Error("it does not want them any more");
   }
 
  private:
   WeightsAnswer ask(Bytes body) {
+    said_ = Stopwatch();
     const auto answer = requests_.ask(RequestKind::kWeights, std::move(body), offer_.answer_s);
     if (!answer) throw Error(answer.error().message);
     if (answer->size() != 1) throw Error("the coordinator's answer is malformed");
     return static_cast<WeightsAnswer>(answer->front());
+  }
+
+  void say_that_it_stores() {
+    if (said_.seconds() < offer_.answer_s / kSayings) return;
+    if (ask({}) != WeightsAnswer::kWanted) throw Error("it does not want them any more");
   }
 
   transport::BlobId store(Bytes bytes) {
@@ -91,16 +105,16 @@ class Giver {
     const transport::BlobId id = courier_.put(std::make_shared<const Bytes>(std::move(bytes)),
                                               transport::Priority::kBulk, stored.setter());
     while (true) {
-      const Result<void> result = stored.wait_for(offer_.answer_s / kQuestions, offer_.stop);
+      say_that_it_stores();
+      const Result<void> result = stored.wait_for(kPollSeconds, offer_.stop);
       if (result) return id;
       if (result.error().kind == FailureKind::kAborted) throw Error(result.error().message);
-      if (stored.answered())
-        throw Error("the store does not accept them: " + result.error().message);
-      if (ask({}) != WeightsAnswer::kWanted) throw Error("another member was faster");
+      if (!stored.answered()) continue;
+      throw Error("the store does not accept them: " + result.error().message);
     }
   }
 
-  void sleep(double seconds) {
+  void sleep(double seconds) const {
     for (const Stopwatch watch; watch.seconds() < seconds;) {
       if (offer_.stop != nullptr && *offer_.stop) throw Error("it was interrupted");
       std::this_thread::sleep_for(kPause);
@@ -110,20 +124,14 @@ class Giver {
   transport::Courier& courier_;
   RequestClient& requests_;
   const WeightsOffer& offer_;
+  Stopwatch said_;
 };
 
-// Throws Error unless the list can be that of the file with the recipe's weights.
-void check_list(const DescribedBase& list, const config::Recipe& recipe) {
-  const std::vector<TensorSpec> tensors = method::tensors_of(recipe);
-  const auto most =
-      static_cast<uint64_t>(method::weight_bytes(tensors, method::trained_format(recipe))) +
-      kHeaderBytes + kHeaderBytesOfTensor * tensors.size();
-  if (list.files.size() != 1 || list.files.front().name != kWeightsFile) {
-    throw Error("it lists other files");
-  }
-  if (list.bytes() <= most) return;
-  throw Error(fmt::format("its file has {}, which is too much for this model",
-                          format_bytes(static_cast<double>(list.bytes()))));
+// Text of a member's, or of files that are from it, as one line for the terminal.
+std::string one_line(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
+  return text;
 }
 
 }  // namespace
@@ -132,66 +140,71 @@ void offer_weights(transport::Courier& courier, RequestClient& requests,
                    const WeightsOffer& offer) {
   try {
     Giver(courier, requests, offer).give();
-  } catch (const Error& problem) {
-    offer.message(
-        fmt::format("the coordinator did not get {} from this member: {}", kWhat, problem.what()));
+  } catch (const std::exception& problem) {
+    offer.message(fmt::format("the coordinator did not get {} from this member: {}", kWhat,
+                              plain_message(problem)));
   }
 }
 
+// A base that merges have changed is no part of what the digest is of.
 WeightsReception::WeightsReception(transport::Courier& courier, const ServedRun& run,
-                                   const Patience& patience, events::MessageSink message)
-    : courier_(courier), run_(run), patience_(patience), message_(std::move(message)) {}
+                                   Patience patience, events::MessageSink message)
+    : courier_(courier),
+      run_(run),
+      patience_(std::move(patience)),
+      message_(std::move(message)),
+      most_bytes_(static_cast<uint64_t>(weights_file_bytes(run.recipe))),
+      possible_(!method::find_adapter(run.recipe.adapter.kind).merges) {}
 
-WeightsReception::~WeightsReception() { end_thread(); }
+WeightsReception::~WeightsReception() { end(); }
 
-void WeightsReception::end_thread() {
+void WeightsReception::end() {
   stop_ = true;
-  if (thread_.joinable()) thread_.join();
+  if (thread_.joinable()) join();
   stop_ = false;
 }
 
-// A base that merges have changed is no part of what the digest is of.
-bool WeightsReception::wanted() const {
-  return !kept_ && !method::find_adapter(run_.recipe.adapter.kind).merges;
-}
-
-double WeightsReception::hearing_s() const { return 2 * patience_.answer_s; }
-
-void WeightsReception::take_end(double now) {
-  if (!thread_.joinable() || !ended_) return;
+void WeightsReception::join() {
   thread_.join();
-  kept_ = failure_.empty();
-  untold_ = now;
+  if (failure_.empty()) kept_ = digest_;
   message_(kept_ ? fmt::format("{} are in {}", kWhat, run_.recipe.run.dir)
                  : fmt::format("{} of the member with key {} are not kept: {}", kWhat,
                                key_id(offered_->member), failure_));
 }
 
-void WeightsReception::expect(double now) {
-  if (wanted()) expected_ = now;
+bool WeightsReception::busy(double now) {
+  if (thread_.joinable() && ended_) {
+    join();
+    untold_ = now;
+  }
+  if (asked_ && now - heard_at_ >= hearing_s()) asked_.reset();
+  if (untold_ && now - *untold_ >= hearing_s()) untold_.reset();
+  return thread_.joinable() || asked_ || untold_;
 }
 
-bool WeightsReception::busy(double now) {
-  take_end(now);
-  if (expected_ && now - *expected_ >= hearing_s()) expected_.reset();
-  if (asked_ && now - asked_at_ >= hearing_s()) asked_.reset();
-  if (untold_ && now - *untold_ >= hearing_s()) untold_.reset();
-  return thread_.joinable() || expected_ || asked_ || untold_;
+WeightsAnswer WeightsReception::reported(const PublicKey& member, double now) {
+  (void)busy(now);
+  const double limit_s = kLeastSeconds + static_cast<double>(most_bytes_) / kLeastRate;
+  const bool late = first_asked_ && now - *first_asked_ >= limit_s;
+  if (!possible_ || kept_ || late || thread_.joinable() || (asked_ && asked_ != member)) {
+    return WeightsAnswer::kNotWanted;
+  }
+  if (!first_asked_) first_asked_ = now;
+  asked_ = member;
+  heard_at_ = now;
+  return WeightsAnswer::kWanted;
 }
 
 Result<WeightsAnswer> WeightsReception::answer(const Request& request,
                                                std::optional<uint64_t> digest, double now) {
-  expected_.reset();
-  const bool others = busy(now) && asked_ != request.requester;
+  (void)busy(now);
   if (request.body.empty()) {
-    if (!wanted() || !digest || others) return WeightsAnswer::kNotWanted;
-    asked_ = request.requester;
-    asked_at_ = now;
-    return WeightsAnswer::kWanted;
+    return asked_ == request.requester ? reported(request.requester, now)
+                                       : WeightsAnswer::kNotWanted;
   }
   const auto list = decode_list(request.body);
-  if (!list || list->bytes > kMostListBytes) {
-    return fail(FailureKind::kRefused, "this is not the name of a list");
+  if (!list || list->bytes > kListBytesOfPart * (2 + most_bytes_ / kMaxPartBytes)) {
+    return fail(FailureKind::kRefused, "this is not the name of a list of parts");
   }
   const Offered offered{request.requester, *list};
   if (offered_ == offered) {
@@ -200,59 +213,88 @@ Result<WeightsAnswer> WeightsReception::answer(const Request& request,
     if (kept_) return WeightsAnswer::kKept;
     return fail(FailureKind::kRefused, failure_);
   }
-  if (others || !asked_ || !digest) return WeightsAnswer::kNotWanted;
-  asked_.reset();
-  offered_ = offered;
-  ended_ = false;
-  failure_.clear();
-  thread_ = std::thread([this, offered, expected = *digest] {
-    try {
-      receive(offered, expected);
-    } catch (const std::exception& problem) {
-      failure_ = plain_message(problem);
-    }
-    ended_ = true;
-  });
+  // A coordinator that was started again takes what was stored meanwhile.
+  const bool others = thread_.joinable() || (asked_ && asked_ != request.requester);
+  if (!possible_ || kept_ || others || !digest) return WeightsAnswer::kNotWanted;
+  begin(offered, *digest);
   return WeightsAnswer::kReceiving;
 }
 
-void WeightsReception::receive(const Offered& offered, uint64_t digest) {
-  const std::string holder = participant_name(offered.member);
+void WeightsReception::begin(const Offered& offered, uint64_t digest) {
+  asked_.reset();
+  offered_ = offered;
+  digest_ = digest;
+  ended_ = false;
+  failure_.clear();
+  thread_ = std::thread([this] {
+    try {
+      receive(*offered_, digest_);
+    } catch (const std::exception& problem) {
+      failure_ = one_line(plain_message(problem));
+    }
+    std::error_code left;
+    fs::remove_all(received_folder(), left);
+    ended_ = true;
+  });
+}
+
+fs::path WeightsReception::received_folder() const {
+  return fs::path(run_.recipe.run.dir) / kServerFolder / kReceivedFolder;
+}
+
+void WeightsReception::receive(const Offered& offered, uint64_t digest) const {
   const auto fetch = [&](const transport::BlobId& blob) {
     return fetch_blob(courier_, kWhat, blob, offered.member, patience_, &stop_);
   };
   const Result<DescribedBase> list = decode_base(fetch(offered.list));
   if (!list) throw Error(list.error().message);
-  check_list(*list, run_.recipe);
-  const fs::path folder = fs::path(run_.recipe.run.dir) / kServerFolder / kReceivedFolder;
-  fs::remove_all(folder);
+  if (list->files.size() != 1 || list->files.front().name != kWeightsFile ||
+      list->bytes() > most_bytes_) {
+    throw Error("the list is of another file than one with the run's weights");
+  }
+  if (list->digest != digest) {
+    throw Error(
+        fmt::format("their digest is {}, and the run's {}", to_hex(list->digest), to_hex(digest)));
+  }
+  // The file, and its copy in the checkpoint.
+  const std::optional<uint64_t> room = free_disk_bytes(run_.recipe.run.dir);
+  if (room && *room < 2 * list->bytes()) {
+    throw Error(fmt::format("they take {} twice, and the disk of {} has only {} free",
+                            format_bytes(static_cast<double>(list->bytes())), run_.recipe.run.dir,
+                            format_bytes(static_cast<double>(*room))));
+  }
+  fs::remove_all(received_folder());
+  fs::create_directories(received_folder());
+  const fs::path folder = received_folder() / "weights";
   receive_base(folder, *list, {.fetch = fetch, .progress = {}}, kWhat, "");
-  keep(folder / kWeightsFile, digest);
-  fs::remove_all(folder);
+  check(folder / kWeightsFile, digest);
+  if (stop_) throw Error("it was interrupted");
+  keep(folder / kWeightsFile);
+  const std::string holder = participant_name(offered.member);
   courier_.drop(offered.list.name, holder, [](const Result<void>&) {});
   for (const transport::BlobId& part : list->files.front().parts) {
     courier_.drop(part.name, holder, [](const Result<void>&) {});
   }
 }
 
-void WeightsReception::keep(const fs::path& weights, uint64_t digest) const {
+void WeightsReception::check(const fs::path& weights, uint64_t digest) const {
+  const tensor::Layout layout(method::tensors_of(run_.recipe));
+  tensor::Arena values(layout, method::trained_format(run_.recipe));
+  const tensor::SafetensorsReader reader(weights);
+  const checkpoint::TensorFiles files = checkpoint::tensors_of(reader);
+  checkpoint::check_weights(weights, files, layout.specs());
+  checkpoint::read_weights(files, values);
+  ThreadPool threads(1);
+  const uint64_t own = train::bytes_digest(std::as_const(values).bytes(), threads);
+  if (own == digest) return;
+  throw Error(fmt::format("their digest is {}, and the run's {}", to_hex(own), to_hex(digest)));
+}
+
+void WeightsReception::keep(const fs::path& weights) const {
   const config::Recipe& recipe = run_.recipe;
   const fs::path run = recipe.run.dir;
-  {
-    const tensor::Layout layout(method::tensors_of(recipe));
-    tensor::Arena values(layout, method::trained_format(recipe));
-    const tensor::SafetensorsReader reader(weights);
-    const checkpoint::TensorFiles files = checkpoint::tensors_of(reader);
-    checkpoint::check_weights(weights, files, layout.specs());
-    checkpoint::read_weights(files, values);
-    ThreadPool threads(1);
-    const uint64_t own = train::bytes_digest(std::as_const(values).bytes(), threads);
-    if (own != digest) {
-      throw Error(fmt::format("their digest is {}, and the run's {}", to_hex(own), to_hex(digest)));
-    }
-  }
   const auto steps = static_cast<uint64_t>(recipe.train.steps);
-  checkpoint::CheckpointWriter writer(run / "checkpoints", steps);
+  checkpoint::CheckpointWriter writer(checkpoints(), steps);
   writer.add_file(weights);
   writer.add_text(checkpoint::kRecipeFile, config::print_recipe(recipe));
   if (run_.description.vocabulary) {
@@ -266,6 +308,11 @@ void WeightsReception::keep(const fs::path& weights, uint64_t digest) const {
         checkpoint::print_adapter_base({run_.description.base->digest, recipe.train.init}));
   }
   writer.commit({.step = steps, .run = run_.description.founding.run, .method = {}}, 1);
+}
+
+void WeightsReception::discard() {
+  kept_.reset();
+  fs::remove_all(checkpoints());
 }
 
 }  // namespace thinwire::hosts

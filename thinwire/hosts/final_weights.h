@@ -1,7 +1,7 @@
 // The final weights of a complete run, on their way from a member to the coordinator's folder,
 // where `thinwire export`, `generate` and `eval` then find them. The member stores the file of its
 // last checkpoint in parts and asks the coordinator to fetch them. The coordinator takes them from
-// whoever is the first to offer them, checks that their digest is the run's, and writes a
+// the first member that reports its result, checks that their digest is the run's, and writes a
 // checkpoint of its own. docs/hosts.md, "The result".
 #pragma once
 
@@ -11,7 +11,6 @@
 #include <string>
 #include <thread>
 
-#include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
@@ -19,15 +18,17 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/served_run.h"
+#include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 
 namespace thinwire::hosts {
 
-// What a member says of the final weights (RequestKind::kWeights), and the answer to it.
+// What a coordinator answers to a member's result, and to what the member then says of its weights
+// (RequestKind::kWeights).
 enum class WeightsAnswer : uint8_t {
-  kNotWanted = 0,  // the coordinator has them, or is receiving another member's
-  kWanted = 1,     // to a member that asks whether to offer its own
-  kReceiving = 2,  // to a member that has offered them: ask again later
+  kNotWanted = 0,  // it has them, is getting another member's, or shall have none
+  kWanted = 1,     // the member is to store them, and to say at least every 10 s that it still does
+  kReceiving = 2,  // they are being fetched: ask again
   kKept = 3,       // they are in the coordinator's folder
 };
 
@@ -38,8 +39,8 @@ struct WeightsOffer {
   const std::atomic<bool>* stop = nullptr;  // set from outside: give up; may be null
   events::MessageSink message;              // told why they did not arrive, for example
 };
-// The member's side, once its result was reported: offers its weights if they are wanted, and
-// returns when the coordinator has them.
+// The member's side, once it was told that its weights are wanted: returns when the coordinator has
+// them, or after a message that says why it has not.
 void offer_weights(transport::Courier& courier, RequestClient& requests, const WeightsOffer& offer);
 
 // The coordinator's side. Its functions are called by one thread; another one receives.
@@ -47,22 +48,27 @@ class WeightsReception {
  public:
   // All must outlive it. `patience`: for what a member has stored. Told to `message`: that the
   // weights are kept, or why they are not.
-  WeightsReception(transport::Courier& courier, const ServedRun& run, const Patience& patience,
+  WeightsReception(transport::Courier& courier, const ServedRun& run, Patience patience,
                    events::MessageSink message);
   ~WeightsReception();
   WeightsReception(const WeightsReception&) = delete;
   WeightsReception& operator=(const WeightsReception&) = delete;
 
-  // A member has reported its result, and will ask next whether its weights are wanted.
-  void expect(double now);
-  // The answer to a member's request. The body is empty, or names the list of parts that the member
-  // has stored; `digest`: of the run's final weights, once it is known. kRefused with the reason if
-  // what the member offered is not the run's weights, or cannot be kept.
+  // A member has reported its result: whether its weights are wanted. `now`: seconds of any clock.
+  WeightsAnswer reported(const PublicKey& member, double now);
+  // The answer to a member's request, whose body is empty while it stores its weights, and names
+  // the list of their parts then; `digest`: of the run's final weights. kRefused with the reason if
+  // what the member offers is not the run's weights, or cannot be kept.
   Result<WeightsAnswer> answer(const Request& request, std::optional<uint64_t> digest, double now);
-  // Whether weights are being received, a member is about to ask or to offer them, or it has yet to
-  // hear what became of them.
+  // Whether weights are being stored or received, or their member has yet to hear what became of
+  // them.
   bool busy(double now);
-  bool kept() const { return kept_; }
+  // Ends a reception that is going on.
+  void end();
+  // The digest of the weights that are in the folder; nothing: there are none.
+  const std::optional<uint64_t>& kept() const { return kept_; }
+  // Removes them.
+  void discard();
 
  private:
   struct Offered {
@@ -71,26 +77,31 @@ class WeightsReception {
     bool operator==(const Offered&) const = default;
   };
 
-  bool wanted() const;
-  double hearing_s() const;
-  void take_end(double now);
-  void receive(const Offered& offered, uint64_t digest);
-  void keep(const fs::path& weights, uint64_t digest) const;
-  void end_thread();
+  double hearing_s() const { return 2 * patience_.answer_s; }
+  void join();
+  void begin(const Offered& offered, uint64_t digest);
+  void receive(const Offered& offered, uint64_t digest) const;
+  void check(const fs::path& weights, uint64_t digest) const;
+  void keep(const fs::path& weights) const;
+  fs::path received_folder() const;
+  fs::path checkpoints() const { return fs::path(run_.recipe.run.dir) / "checkpoints"; }
 
   transport::Courier& courier_;
   const ServedRun& run_;
   const Patience patience_;
   const events::MessageSink message_;
-  std::optional<double> expected_;  // since when somebody's question is
-  std::optional<PublicKey> asked_;  // who was told to offer its weights
-  double asked_at_ = 0;             // last
-  std::optional<Offered> offered_;  // what is being received, or was last
-  std::optional<double> untold_;    // since when its member has not heard what became of it
+  const uint64_t most_bytes_;  // of the file with the weights
+  const bool possible_;
+  std::optional<double> first_asked_;  // when a member was first told that weights are wanted
+  std::optional<PublicKey> asked_;     // who was told so
+  double heard_at_ = 0;                // from that member, last
+  std::optional<Offered> offered_;     // what is being received, or was last
+  uint64_t digest_ = 0;                // that it must have
+  std::optional<double> untold_;       // since when its member has not heard what became of it
+  std::optional<uint64_t> kept_;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> ended_ = false;  // the thread has; then it no longer writes what follows
   std::string failure_;
-  bool kept_ = false;
   std::thread thread_;
 };
 

@@ -195,8 +195,8 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
   return check;
 }
 
-// Whether the coordinator took the summary. It does not matter if it did not: the run's digest is
-// in the ledger.
+// Returns whether the coordinator wants this member's weights. It does not matter if the summary
+// does not arrive: the run's digest is in the ledger.
 bool report_result(MemberConnection& connection, const events::Summary& summary, double wait_s,
                    const events::MessageSink& message) {
   const std::string text = events::print_summary(summary);
@@ -206,8 +206,9 @@ bool report_result(MemberConnection& connection, const events::Summary& summary,
       connection.requests().ask(RequestKind::kResult, Bytes(bytes.begin(), bytes.end()), wait_s);
   if (!taken) {
     message("the coordinator did not accept this member's result: " + taken.error().message);
+    return false;
   }
-  return taken.has_value();
+  return *taken == Bytes{static_cast<uint8_t>(WeightsAnswer::kWanted)};
 }
 
 // Takes part until the run is complete, or the member is told to stop or may not take part.

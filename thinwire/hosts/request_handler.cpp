@@ -158,15 +158,18 @@ void RequestHandler::serve_pending(double timeout_s) {
   const bool waits = !uploads_.empty() || !placements_.empty();
   for (const RequestServer::IncomingRequest& incoming :
        requests_.take(waits ? std::min(timeout_s, kPollSeconds) : timeout_s)) {
-    if (is_due(incoming)) answer(incoming);
+    if (is_due(incoming)) {
+      answer(incoming);
+    } else if (incoming.request.what == RequestKind::kResult) {
+      take_result(incoming, false);
+    }
   }
   finish_uploads();
   finish_placements();
 }
 
-// Every coordinator takes results, because each writes a summary.
 bool RequestHandler::is_due(const RequestServer::IncomingRequest& incoming) {
-  if (callbacks_.leads() || incoming.request.what == RequestKind::kResult) return true;
+  if (callbacks_.leads()) return true;
   const double now = monotonic_seconds();
   std::erase_if(left_to_leader_,
                 [&](const auto& one) { return now - one.second > kForgetSeconds; });
@@ -188,7 +191,7 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
     case RequestKind::kData:
       return provide(incoming);
     case RequestKind::kResult:
-      return take_result(incoming);
+      return take_result(incoming, true);
     case RequestKind::kRecipe:
       return requests_.grant(incoming, bytes_of(callbacks_.recipe()));
     case RequestKind::kPlace:
@@ -304,17 +307,18 @@ void RequestHandler::finish_placements() {
   });
 }
 
-void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming) {
+// Every coordinator takes results, because each writes a summary; the leading one answers.
+void RequestHandler::take_result(const RequestServer::IncomingRequest& incoming, bool answers) {
   const Bytes& body = incoming.request.body;
   try {
-    callbacks_.result(
+    const WeightsAnswer weights = callbacks_.result(
         incoming.request.requester,
         events::parse_summary({reinterpret_cast<const char*>(body.data()), body.size()},
                               "the member's result"));
+    if (answers) requests_.grant(incoming, {static_cast<uint8_t>(weights)});
   } catch (const Error& problem) {
-    return requests_.refuse(incoming, problem.what());
+    if (answers) requests_.refuse(incoming, problem.what());
   }
-  requests_.grant(incoming, {});
 }
 
 void RequestHandler::answer_weights(const RequestServer::IncomingRequest& incoming) {

@@ -97,8 +97,9 @@ class RequestHandler {
         enrol;
     std::function<std::string()> status;  // one line of JSON
     std::function<std::string()> recipe;  // its text
-    // The result of a member whose run is complete.
-    std::function<void(const PublicKey& member, const events::Summary& summary)> result;
+    // The result of a member whose run is complete; returns whether its weights are wanted, if this
+    // coordinator leads.
+    std::function<WeightsAnswer(const PublicKey& member, const events::Summary& summary)> result;
     // Whether this coordinator leads, and so answers at once. A standby answers only requests that
     // stay unanswered.
     std::function<bool()> leads;
@@ -139,7 +140,7 @@ class RequestHandler {
   void enrol(const RequestServer::IncomingRequest& incoming);
   void answer_probe(const RequestServer::IncomingRequest& incoming);
   void provide(const RequestServer::IncomingRequest& incoming);
-  void take_result(const RequestServer::IncomingRequest& incoming);
+  void take_result(const RequestServer::IncomingRequest& incoming, bool answers);
   void answer_weights(const RequestServer::IncomingRequest& incoming);
   void finish_uploads();
   void place(const RequestServer::IncomingRequest& incoming);

@@ -41,12 +41,12 @@ enum class RequestKind : uint8_t {
   kStatus = 2,  // body empty. Answer: JSON (run_status.h)
   kProbe = 3,  // body: u32 bytes wanted, then padding. Answer: f64 Unix time, padded to that length
   kData = 4,  // store a blob of the description; body: its SHA-256. Answer: empty, once it is there
-  kResult = 5,  // body: the requester's summary.json. Answer: empty
+  kResult = 5,  // body: the requester's summary.json. Answer: a WeightsAnswer (final_weights.h)
   kRecipe = 6,  // body empty. Answer: the recipe as in the run's description
   // Keep what the requester stores on the server of its site; body: the site. Answer: empty
   kPlace = 7,
-  // The run's final weights (final_weights.h); body: empty, or the name and the length of the list
-  // of parts that the requester has stored. Answer: a WeightsAnswer
+  // The run's final weights; body: empty while the requester stores them, then the name and the
+  // length of the list of their parts. Answer: a WeightsAnswer
   kWeights = 8,
 };
 

@@ -50,6 +50,7 @@ constexpr double kProbeSeconds = 2;     // within which a leading coordinator an
 constexpr double kQuorumSeconds = 10;   // within which a cluster has elected a leader
 constexpr double kWaitingSeconds = 2;   // between checks of what the run waits for
 constexpr double kFarewellSeconds = 5;  // within which an excluded member reads that it is
+constexpr double kPartSeconds = 300;    // for a part of the final weights, however often it fails
 constexpr std::chrono::milliseconds kPause(20);
 // In the server's folder: the run is finished, but was stopped before all had its final weights.
 constexpr const char* kLackingFile = "lacking";
@@ -235,11 +236,11 @@ void Service::start_host() {
 }
 
 void Service::start_requests() {
-  if (options_.weights) {
+  if (options_.weights && !finished_before()) {
     const bool mailbox = servers_->carrier() == Carrier::kMailbox;
-    const Patience patience =
-        mailbox ? Patience{.answer_s = kMailboxAnswerSeconds, .arrival_s = kMailboxArrivalSeconds}
-                : Patience();
+    Patience patience{.wait_s = kPartSeconds, .message = options_.display.message};
+    if (mailbox) patience.answer_s = kMailboxAnswerSeconds;
+    patience.arrival_s = mailbox ? kMailboxArrivalSeconds : kPartSeconds;
     weights_.emplace(*courier_, run_, patience, options_.display.message);
   }
   requests_ = std::make_unique<RequestHandler>(
@@ -255,7 +256,9 @@ void Service::start_requests() {
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
             host_->note_result(member);
-            if (weights_) weights_->expect(monotonic_seconds());
+            const bool may_give = weights_ && leads() && why_no_member(member).empty();
+            return may_give ? weights_->reported(member, monotonic_seconds())
+                            : WeightsAnswer::kNotWanted;
           },
           [this] { return leads(); }, [this](const Request& request) { return refusal(request); },
           servers_->checks_names(), [this](const Sha256& file) { host_->protect(file); },
@@ -451,6 +454,7 @@ ServeResult Service::serve() {
     const bool awaited = end_.awaits_results(*host_, now) || (weights_ && weights_->busy(now));
     if (over_ && host_->unfinished().empty() && !awaited) return finish();
   }
+  if (weights_) weights_->end();
   ledger_.keep_last();
   const membership::State state = host_->state();
   if (end_.digest(*host_) || finished_before()) return finish();
@@ -471,10 +475,10 @@ ServeResult Service::finish() {
         "the run is complete, but no member that has its weights is present; start one, and "
         "repeat the command");
   }
-  if (weights_ && !weights_->kept()) {
-    options_.display.message(
-        fmt::format("no member gave the final weights to {}: they are in the members' folders",
-                    folder_.string()));
+  if (weights_ && weights_->kept() && weights_->kept() != digest) weights_->discard();
+  if (weights_ && !weights_->kept() && leads()) {
+    options_.display.message(fmt::format(
+        "{} is without the final weights: they are in the members' folders", folder_.string()));
   }
   const events::Summary summary = end_.summarise(*digest);
   events::write_summary(summary_file(folder_), summary);

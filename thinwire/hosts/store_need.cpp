@@ -24,7 +24,7 @@
 namespace thinwire::hosts {
 namespace {
 
-// The size of the three files in a snapshot, besides what they say of each tensor.
+// The size of a checkpoint's shared files besides what they say of each tensor.
 constexpr double kHeaderBytes = 1 << 16;
 constexpr double kHeaderBytesOfTensor = 1 << 10;
 
@@ -45,13 +45,19 @@ double bytes_below(const fs::path& folder) {
 
 double snapshot_bytes(const config::Recipe& recipe) {
   const auto tensors = method::tensors_of(recipe);
-  double bytes = method::weight_bytes(tensors, method::trained_format(recipe)) +
+  double bytes = weights_file_bytes(recipe) +
                  method::find_method(recipe.sync.method).state(recipe, tensors).consensus;
   if (method::find_adapter(recipe.adapter.kind).merges) {
     const auto frozen = method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen;
     bytes += method::weight_bytes(frozen, WeightFormat::kF32);
   }
-  return bytes + kHeaderBytes + kHeaderBytesOfTensor * static_cast<double>(tensors.size());
+  return bytes;
+}
+
+double weights_file_bytes(const config::Recipe& recipe) {
+  const auto tensors = method::tensors_of(recipe);
+  return method::weight_bytes(tensors, method::trained_format(recipe)) + kHeaderBytes +
+         kHeaderBytesOfTensor * static_cast<double>(tensors.size());
 }
 
 StoreNeed store_need(const config::Recipe& recipe, double files) {

@@ -22,8 +22,10 @@ struct StoreNeed {
 // `recipe`: with the model's sizes; `files`: bytes of data and base.
 StoreNeed store_need(const config::Recipe& recipe, double files = 0);
 
-// At most, of a snapshot in the middle of the run (member/snapshot.h).
+// At most, of a snapshot in the middle of the run (member/snapshot.h), and of the file with the
+// weights in a checkpoint.
 double snapshot_bytes(const config::Recipe& recipe);
+double weights_file_bytes(const config::Recipe& recipe);
 
 // "the run's store takes up to 2 GB: …".
 std::string describe(const StoreNeed& need);
