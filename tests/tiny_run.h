@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,10 @@ inline config::Recipe tiny_recipe(const fs::path& folder, std::vector<std::strin
                                   "optim.lr=0.003",
                                   "schedule.warmup=2",
                                   "log.tensorboard=false"};
+  // Fields may be given by their old names, but not by both.
+  const bool by_old_names = std::ranges::any_of(
+      overrides, [](const std::string& one) { return one.starts_with("optim.beta"); });
+  if (!by_old_names) all.insert(all.end(), {"adamw.beta1=0.9", "adamw.beta2=0.95"});
   all.insert(all.end(), overrides.begin(), overrides.end());
   return method::load_recipe("", all);
 }

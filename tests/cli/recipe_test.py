@@ -10,6 +10,7 @@ from pathlib import Path
 
 BINARY = os.environ["THINWIRE_BINARY"]
 RECIPES = Path(os.environ["THINWIRE_SOURCE_DIR"]) / "recipes"
+NUMBERS = ("optim.lr=1e-3", "adamw.beta1=0.9", "adamw.beta2=0.95", "schedule.warmup=0")
 
 
 def recipe(*arguments):
@@ -85,11 +86,31 @@ class Recipe(unittest.TestCase):
         self.assertIn("distro.k = 8 is ignored: sync.method is allreduce", done.stderr)
         self.assertEqual(recipe(RECIPES / "tiny.toml").stderr, "")
 
+    def test_numbers_that_rules_choose_are_printed_and_said(self):
+        for fields in ((), ("optim.lr=auto",)):
+            done = recipe("train.steps=4000", *fields)
+            resolved = tomllib.loads(done.stdout)
+            self.assertEqual(done.stderr, "".join(f"{table}.{field} auto: {resolved[table][field]:g}\n" for table, field in
+                                                  (("optim", "lr"), ("adamw", "beta1"), ("adamw", "beta2"),
+                                                   ("schedule", "warmup"))))
+        given = recipe("train.steps=4000", *NUMBERS)
+        self.assertEqual(given.stderr, "")
+        self.assertEqual(tomllib.loads(given.stdout)["optim"]["lr"], 1e-3)
+        tuned = recipe("train.init=a-model", "optim.lr=auto")
+        self.assertEqual(tomllib.loads(tuned.stdout)["optim"]["lr"], 1e-3)
+        self.assertNotIn("auto", tuned.stderr)
+
+    def test_explains_the_rule_of_a_number(self):
+        explained = recipe("--explain", "optim.lr").stdout
+        self.assertIn('lr: number or "auto"; default "auto"; > 0 and <= 1000000\n', explained)
+        self.assertIn("        auto: ", explained)
+        self.assertIn("0.001", explained)
+
     def test_tells_present_names_of_what_has_another_one(self):
-        done = recipe("optim.method=muon", "optim.muon_lr=0.5")
+        done = recipe("optim.method=muon", "optim.muon_lr=0.5", *NUMBERS)
         self.assertEqual(done.stderr, "optim.muon_lr is now called muon.lr\n")
         self.assertEqual(tomllib.loads(done.stdout)["muon"]["lr"], 0.5)
-        launched = recipe("train.engine=local")
+        launched = recipe("train.engine=local", *NUMBERS)
         self.assertEqual(launched.stderr, "train.engine is now called train.launcher\n"
                          "train.launcher = \"local\" is now called \"threads\"\n")
         self.assertIn('launcher = "threads"', launched.stdout)

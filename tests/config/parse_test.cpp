@@ -183,7 +183,7 @@ TEST(Refusals, NameBothTypes) {
   EXPECT_EQ(refusal("[train]\nsteps = 1.5"),
             "recipes/x.toml:2: [train] steps must be an integer, got 1.5");
   EXPECT_EQ(refusal("[optim]\nlr = [\"a\"]"),
-            "recipes/x.toml:2: [optim] lr must be a number, got the list [\"a\"]");
+            "recipes/x.toml:2: [optim] lr must be a number or \"auto\", got the list [\"a\"]");
   EXPECT_EQ(refusal("[model]\ntied = 1"),
             "recipes/x.toml:2: [model] tied must be true or false, got the integer 1");
   EXPECT_EQ(refusal("[run]\nname = 7"),

@@ -266,7 +266,9 @@ TEST(RunIdentity, ListsOnlyWhatIsNotADefault) {
 }
 
 TEST(RunIdentity, IsTheTextThatOlderSweepsNamedTheirFoldersBy) {
-  EXPECT_EQ(checkpoint::run_identity(method::load_recipe({}, {})),
+  const std::vector<std::string> numbers = {"optim.lr=1e-3", "adamw.beta1=0.9", "adamw.beta2=0.95",
+                                            "schedule.warmup=0"};
+  EXPECT_EQ(checkpoint::run_identity(method::load_recipe({}, numbers)),
             "run.name = \"\"\nrun.dir = \"\"\nmodel.recompute = \"\"\ntrain.engine = \"\"\n");
 }
 

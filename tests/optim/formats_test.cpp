@@ -25,7 +25,8 @@ std::vector<TensorSpec> specs() {
 
 method::OptimizerOptions options_of(const std::string& state) {
   return method::optimizer_options(
-      method::load_recipe({}, std::vector<std::string>{"run.seed=7", "optim.state=" + state}));
+      method::load_recipe({}, std::vector<std::string>{"run.seed=7", "optim.state=" + state,
+                                                       "adamw.beta1=0.9", "adamw.beta2=0.95"}));
 }
 
 // An optimizer whose state can be read.

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/automatic.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::plan {
@@ -24,25 +25,6 @@ InitialQuestion question() {
           .threads = 3};
 }
 
-TEST(Betas, AreTheMeasuredOnesWhereTheyWereMeasured) {
-  EXPECT_NEAR(betas_for(256).beta1, 0.97, 1e-9);
-  EXPECT_NEAR(betas_for(256).beta2, 0.997, 1e-9);
-  EXPECT_NEAR(betas_for(2048).beta1, 0.95, 1e-9);
-  EXPECT_NEAR(betas_for(2048).beta2, 0.99, 1e-9);
-}
-
-TEST(Betas, AverageOverFewerStepsTheMoreTokensThoseHave) {
-  AdamWBetas before = {1, 1};
-  for (double tokens = 64; tokens < 1e7; tokens *= 2) {
-    const AdamWBetas betas = betas_for(tokens);
-    EXPECT_LE(betas.beta1, before.beta1);
-    EXPECT_LE(betas.beta2, before.beta2);
-    EXPECT_GE(betas.beta1, 0.8);
-    EXPECT_LT(betas.beta2, 1);
-    before = betas;
-  }
-}
-
 TEST(InitialRecipe, IsARecipeWithItsCommentsAndWithout) {
   const InitialChoice choice = initial_recipe(question());
   const std::string file = testing::TempDir() + "initial_recipe.toml";
@@ -51,6 +33,7 @@ TEST(InitialRecipe, IsARecipeWithItsCommentsAndWithout) {
             config::print_recipe(choice.recipe));
   EXPECT_EQ(choice.recipe.data.text, question().text);
   EXPECT_EQ(choice.recipe.train.threads, 3);
+  EXPECT_EQ(method::automatic_numbers(choice.recipe).size(), 4) << "rate, betas, warm-up";
 }
 
 TEST(InitialRecipe, TheModelGrowsWithTheTime) {

@@ -48,8 +48,9 @@ TEST(Lora, FollowsTheReference) {
     trace.read_f32("start." + names(adapted.layout, i), adapted.params.tensor(i));
   }
   const auto model = adapted.make(Precision::kFp32, Golden::kRows, Golden::kSequence);
-  const auto optimizer =
-      optim::make_optimizer(method::optimizer_options(method::load_recipe({}, {})), adapted.layout);
+  const std::vector<std::string> betas = {"adamw.beta1=0.9", "adamw.beta2=0.95"};
+  const auto optimizer = optim::make_optimizer(
+      method::optimizer_options(method::load_recipe({}, betas)), adapted.layout);
   const std::vector<float> losses = trace.read_f32("loss");
   const auto scale = static_cast<float>(1.0 / static_cast<double>(base.predictions()));
   for (uint64_t step = 0; step < losses.size(); ++step) {

@@ -12,6 +12,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/config/changes.h"
+#include "thinwire/config/check.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::checkpoint {
@@ -113,7 +114,7 @@ void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& de
 
 std::string identity(const config::Recipe& recipe, IdentityOf whose) {
   config::Recipe copy = recipe;
-  config::Recipe defaults = method::load_recipe({}, {});
+  config::Recipe defaults = config::read_recipe({}, method::method_sections());
   drop(recipe, copy, defaults, whose);
   // 0 stands for 64 wherever 64 is possible.
   if (copy.data.validation_block == 64) copy.data.validation_block = 0;

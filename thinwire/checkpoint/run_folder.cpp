@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "thinwire/base/error.h"
@@ -13,22 +14,32 @@
 #include "thinwire/method/registry.h"
 
 namespace thinwire::checkpoint {
+namespace {
+
+// Whether the folder holds anything that another run would destroy.
+bool has_progress(const fs::path& folder) {
+  const fs::path log = folder / "events.jsonl";
+  return fs::exists(folder / "summary.json") || newest_checkpoint(folder / "checkpoints") ||
+         (fs::exists(log) && !events::read_run_log(log).steps.empty());
+}
+
+}  // namespace
+
+std::optional<config::Recipe> begun_recipe(const fs::path& folder) {
+  if (!fs::exists(folder / kRecipeFile) || !has_progress(folder)) return std::nullopt;
+  return method::load_recipe(folder / kRecipeFile, {});
+}
 
 RunFolder::RunFolder(const config::Recipe& recipe, bool restart, Claim claim)
     : path_(recipe.run.dir), restart_(restart), claimed_by_caller_(claim == Claim::kCallers) {
   if (claim == Claim::kOwn) claim_.emplace(path_, FolderOwner::kTrain);
-  if (!restart && fs::exists(path_ / kRecipeFile) && has_progress()) check_recipe(recipe);
+  if (!restart) {
+    if (auto before = begun_recipe(path_)) check_recipe(std::move(*before), recipe);
+  }
   fs::create_directories(path_);
 }
 
-bool RunFolder::has_progress() const {
-  if (fs::exists(summary()) || newest_checkpoint(checkpoints())) return true;
-  const fs::path log = path_ / "events.jsonl";
-  return fs::exists(log) && !events::read_run_log(log).steps.empty();
-}
-
-void RunFolder::check_recipe(const config::Recipe& recipe) {
-  config::Recipe before = method::load_recipe(path_ / kRecipeFile, {});
+void RunFolder::check_recipe(config::Recipe before, const config::Recipe& recipe) {
   if (claimed_by_caller_) before.train.init = recipe.train.init;
   const std::string_view remedy = claimed_by_caller_
                                       ? "choose another run.dir"

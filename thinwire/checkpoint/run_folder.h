@@ -20,6 +20,9 @@ enum class Claim : uint8_t {
   kCallers,
 };
 
+// The recipe of the run that a folder holds, unless that has not completed a step.
+std::optional<config::Recipe> begun_recipe(const fs::path& folder);
+
 class RunFolder {
  public:
   // Opens or creates recipe.run.dir for this recipe; its contents stay unchanged until begin().
@@ -43,9 +46,8 @@ class RunFolder {
   fs::path newest() const;
 
  private:
-  void check_recipe(const config::Recipe& recipe);
-  // Whether the folder holds anything that another run would destroy.
-  bool has_progress() const;
+  // `before`: of the run in the folder.
+  void check_recipe(config::Recipe before, const config::Recipe& recipe);
 
   fs::path path_;
   bool restart_;

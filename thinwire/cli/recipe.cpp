@@ -11,6 +11,7 @@
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 
@@ -59,6 +60,7 @@ void print_recipe(RecipeArguments arguments) {
   separate_recipe(arguments.recipe, arguments.overrides);
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
+  for (const std::string& number : method::automatic_numbers(recipe)) events::print_message(number);
   fmt::print("{}", config::print_recipe(recipe));
 }
 

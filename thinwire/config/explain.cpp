@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "thinwire/base/error.h"
+#include "thinwire/config/automatic.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
@@ -16,10 +17,10 @@ void append_wrapped(std::string& out, std::string_view indent, std::string_view 
   out += wrapped(text, indent, indent, indent.size() + kWrapColumns);
 }
 
-void append_field(std::string& out, const Field& field) {
-  StringList facts = {type_name(field)};
+void append_field(std::string& out, const Field& field, bool automatic) {
+  StringList facts = {type_name(field) + (automatic ? " or \"auto\"" : "")};
   if (!field.unit.empty()) facts.push_back(fmt::format("in {}", field.unit));
-  facts.push_back("default " + print_value(field));
+  facts.push_back(automatic ? "default \"auto\"" : "default " + print_value(field));
   const std::string range = range_phrase(field);
   if (!range.empty()) facts.push_back(range);
   if (!field.choices.empty()) {
@@ -42,7 +43,7 @@ class Explainer {
       const std::string name = key_of(table, field);
       known_.push_back(name);
       if (!what_.empty() && what_ != table && what_ != name && what_ != field.name) continue;
-      append_field(block, field);
+      append_field(block, field, is_automatic(name));
       append_choices(block, name);
     }
     const bool whole = what_.empty() || what_ == table;

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
+#include "thinwire/config/automatic.h"
 #include "thinwire/config/changes.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/renamed.h"
@@ -98,7 +99,8 @@ const Field& find_field(const std::vector<Table>& tables, const Table& table,
   return *field;
 }
 
-// Sets the field "table.field", given by its old or current name, to what `value_for` returns.
+// Sets the field "table.field", given by its old or current name, to what `value_for` returns; of
+// "auto" only records that the field is left open.
 template <typename ValueFor>
 void set_field(const std::vector<Table>& tables, NamesRead& names, std::string_view given,
                const ValueFor& value_for) {
@@ -107,7 +109,13 @@ void set_field(const std::vector<Table>& tables, NamesRead& names, std::string_v
   const Table& table = find_table(tables, std::string_view(key).substr(0, dot));
   const Field& field = find_field(tables, table, std::string_view(key).substr(dot + 1));
   Value value = value_for(field);
-  if (auto* text = std::get_if<std::string>(&value)) *text = names.value(key, *text);
+  if (auto* text = std::get_if<std::string>(&value)) {
+    *text = names.value(key, *text);
+    if (*text == kAuto && is_automatic(key) && table.given != nullptr) {
+      table.given->erase(key);
+      return;
+    }
+  }
   assign(field, table.name, value);
   if (table.given != nullptr) table.given->insert(key);
 }
@@ -275,6 +283,7 @@ struct Reader {
   Recipe read(std::span<const std::string> overrides) const {
     Recipe recipe;
     for (const auto& [table, section] : methods) recipe.methods[table] = section->clone();
+    const Recipe defaults = recipe;
     const std::vector<Table> tables = tables_of(recipe);
     const auto names = [&] { return NamesRead(renames, recipe.notices); };
     read_document(tables, names(), document, origin);
@@ -283,6 +292,7 @@ struct Reader {
     apply_overrides(tables, names(), overrides);  // they may choose the method
     read_when(recipe, renames, document, origin);
     apply_overrides(tables, names(), overrides);  // and they win over [when]
+    take_open_numbers(recipe, defaults);          // where "auto" followed a number
     const Recipe open = recipe;
     fill_derived(recipe);
     for (const FieldChange& derived : field_changes(open, recipe)) {

@@ -9,6 +9,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/config/automatic.h"
 
 namespace thinwire::config {
 namespace {
@@ -74,7 +75,7 @@ struct Assign {
 
   void operator()(int64_t* target) const {
     const auto* integer = std::get_if<int64_t>(&value);
-    const int64_t result = integer != nullptr ? *integer : whole(quantity("an integer"));
+    const int64_t result = integer != nullptr ? *integer : whole(quantity(or_auto("an integer")));
     if (!in_range(field, static_cast<double>(result))) {
       refuse(field, table, range_phrase(field), fmt::format("{}", result));
     }
@@ -82,7 +83,7 @@ struct Assign {
   }
 
   void operator()(double* target) const {
-    const double result = quantity("a number");
+    const double result = quantity(or_auto("a number"));
     if (!std::isfinite(result)) refuse(field, table, "a finite number", fmt::format("{}", result));
     if (!in_range(field, result)) {
       refuse(field, table, range_phrase(field), fmt::format("{}", result));
@@ -112,6 +113,10 @@ struct Assign {
   }
 
  private:
+  std::string or_auto(const char* what) const {
+    return fmt::format("{}{}", what, is_automatic(key_of(table, field)) ? " or \"auto\"" : "");
+  }
+
   [[noreturn]] void refuse_type(std::string_view must_be) const {
     refuse(field, table, must_be, std::visit(DescribeValue(), value));
   }

@@ -15,6 +15,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/staged_folder.h"
 #include "thinwire/checkpoint/weights.h"
+#include "thinwire/config/check.h"
 #include "thinwire/convert/hf_architectures.h"
 #include "thinwire/convert/hf_config.h"
 #include "thinwire/convert/hf_folder.h"
@@ -99,7 +100,7 @@ Notes add_vocabulary(const fs::path& hf_dir, const LoadedModel& loaded,
 // A recipe with defaults for everything but the model, so that the folder can be read like any
 // checkpoint.
 config::Recipe imported_recipe(const HfConfig& config) {
-  config::Recipe recipe = method::load_recipe({}, {});
+  config::Recipe recipe = config::read_recipe({}, method::method_sections());
   recipe.run.name = "imported";
   method::set_model(recipe, config.model);
   recipe.train.sequence = config.sequence;

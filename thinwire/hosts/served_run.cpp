@@ -13,6 +13,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/resume_rules.h"
+#include "thinwire/config/automatic.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
@@ -26,6 +27,7 @@
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
@@ -67,33 +69,41 @@ void check_room(const config::Recipe& recipe) {
       room, recipe.sync.method, plan.workers()));
 }
 
-// What differs between two recipes of a run, in one sentence.
-std::string differences_of(const RunDescription& before, const std::string& origin,
-                           const config::Recipe& now) {
-  const auto differences = shared_differences(
-      config::parse_recipe(before.recipe, origin, {}, method::method_sections()), now);
-  return fmt::format("{}", fmt::join(differences, "; "));
-}
-
-// The run's description as it was founded. A later start must describe the same run.
-RunDescription founded(const config::Recipe& recipe, const RunDescription& now) {
-  const fs::path file = fs::path(recipe.run.dir) / kDescriptionFile;
+// The description of the run in the folder as it was founded; none if no run was.
+std::optional<RunDescription> founded_in(const fs::path& folder) {
+  const fs::path file = folder / kDescriptionFile;
+  if (!fs::exists(file)) return std::nullopt;
   const std::string text = read_text_file(file);
   Result<RunDescription> before = decode_description(as_bytes(text));
   if (!before) throw Error(fmt::format("{}: {}", file.string(), before.error().message));
-  const std::string differences = differences_of(*before, file.string(), recipe);
+  return std::move(*before);
+}
+
+config::Recipe recipe_of(const RunDescription& description, const std::string& origin) {
+  return config::parse_recipe(description.recipe, origin, {}, method::method_sections());
+}
+
+// What differs between two recipes of a run, in one sentence.
+std::string differences_of(const RunDescription& before, const std::string& origin,
+                           const config::Recipe& now) {
+  return fmt::format("{}", fmt::join(shared_differences(recipe_of(before, origin), now), "; "));
+}
+
+// A later start must describe the run as it was founded.
+void check_founded(const RunDescription& before, const config::Recipe& recipe,
+                   const RunDescription& now) {
+  const std::string differences = differences_of(before, kDescriptionFile, recipe);
   if (!differences.empty()) {
     throw UsageError(
         fmt::format("{} holds a run of another recipe: {}; set it back, or choose another run.dir",
                     recipe.run.dir, differences));
   }
-  if (before->sets != now.sets || before->vocabulary != now.vocabulary) {
+  if (before.sets != now.sets || before.vocabulary != now.vocabulary) {
     throw UsageError(fmt::format(
         "[data] dir: {} does not hold the tokens with which the run in {} started; set data.dir "
         "to the data of the run, or choose another run.dir",
         recipe.data.dir, recipe.run.dir));
   }
-  return std::move(*before);
 }
 
 std::string_view how_served(Carrier carrier) {
@@ -221,6 +231,12 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
                           const events::MessageSink& message) {
   servers.check(recipe.run.dir);
   check_servable(recipe);
+  if (const auto before = founded_in(recipe.run.dir)) {
+    config::take_open_numbers(recipe, recipe_of(*before, kDescriptionFile));
+  }
+  for (const std::string& number : method::automatic_numbers(recipe)) {
+    message(number);
+  }
   PreparedText text;
   if (!method::is_external(recipe)) text.vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, text.vocabulary.get());
@@ -235,8 +251,12 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
   check_carrier(folder, servers.carrier());
   make_key(folder, servers, id, recipe.run.name);
   run.seed = coordinator_seed(folder);
-  const bool is_founded = fs::exists(folder / kDescriptionFile);
-  if (is_founded) run.description = founded(recipe, run.description);
+  auto before = founded_in(folder);
+  const bool is_founded = before.has_value();
+  if (is_founded) {
+    check_founded(*before, recipe, run.description);
+    run.description = std::move(*before);
+  }
   // The model in train.init may have moved since.
   found(run, recipe, text.vocabulary.get(), is_founded ? run.description.founding.run : id,
         message);

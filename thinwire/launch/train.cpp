@@ -19,6 +19,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/resume_rules.h"
 #include "thinwire/checkpoint/run_folder.h"
+#include "thinwire/config/automatic.h"
 #include "thinwire/data/prepare.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/events/progress.h"
@@ -28,6 +29,7 @@
 #include "thinwire/links/links.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
@@ -56,6 +58,15 @@ void take_model(config::Recipe& recipe, bool restart) {
   train::take_initial_model(recipe);
 }
 
+// What a rule chooses may depend on fields that may change, such as train.steps: a run goes on with
+// the numbers with which it began.
+void take_begun_numbers(config::Recipe& recipe, bool restart) {
+  if (restart) return;
+  if (auto begun = checkpoint::begun_recipe(recipe.run.dir)) {
+    config::take_open_numbers(recipe, std::move(*begun));
+  }
+}
+
 // Refuses a run that this machine cannot hold, before anything is allocated.
 void require_memory(const config::Recipe& recipe, int64_t workers_here,
                     const events::MessageSink& message) {
@@ -77,6 +88,7 @@ void require_disk(const config::Recipe& recipe) {
 void warn_of_names_and_ignored(const config::Recipe& recipe, const events::MessageSink& message) {
   for (const std::string& notice : recipe.notices) message(notice);
   for (const std::string& field : method::ignored_fields(recipe)) message(field);
+  for (const std::string& number : method::automatic_numbers(recipe)) message(number);
   const std::string crowded = train::thread_warning(recipe);
   if (!crowded.empty()) message(crowded);
 }
@@ -330,6 +342,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   const events::MessageSink& message = options.display.message;
   method::check_command(recipe, method::Command::kTrain);
   method::require_initial_model(recipe);
+  take_begun_numbers(recipe, options.restart);
   train::TrainingText text{complete(recipe, options), {}, {}, {}};
   const int workers_here =
       ranks == nullptr ? static_cast<int>(recipe.train.workers) : ranks->members_here();

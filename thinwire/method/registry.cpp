@@ -7,11 +7,13 @@
 
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
+#include "thinwire/config/automatic.h"
 #include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/optimizers/optimizer.h"
 
@@ -108,9 +110,12 @@ void check_encoder(const config::Recipe& recipe) {
 
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides) {
-  return config::load_recipe(path, overrides, method_sections(), [](const config::Recipe& recipe) {
+  const auto check = [](const config::Recipe& recipe) {
     if (recipe.train.init.empty() || is_external(recipe)) check_choices(recipe);
-  });
+  };
+  config::Recipe recipe = config::load_recipe(path, overrides, method_sections(), check);
+  choose_numbers(recipe);
+  return recipe;
 }
 
 void check_choices(const config::Recipe& recipe) {
@@ -137,6 +142,9 @@ std::string explain_recipe(std::string_view what) {
   choices["model.architecture"].emplace_back(kExternal.name, kExternal.sentence);
   for (const AdapterKind& kind : all_adapters()) {
     choices["adapter.kind"].emplace_back(kind.name, kind.sentence);
+  }
+  for (const std::string_view field : config::automatic_fields()) {
+    choices[std::string(field)].emplace_back(config::kAuto, rule_of(field));
   }
   return config::explain_recipe(method_sections(), choices, what);
 }

@@ -28,8 +28,9 @@ schedule::Rounds rounds_of(const config::Recipe& recipe);
 // config::load_recipe and explain_recipe.
 config::MethodSections method_sections();
 
-// config::load_recipe with all these sections, and check_choices. If the model comes from elsewhere
-// (train.init), the code that reads it from there calls check_choices.
+// config::load_recipe with all these sections, choose_numbers (automatic.h), and check_choices;
+// where the model comes from elsewhere (train.init), the code that reads it from there calls the
+// latter.
 config::Recipe load_recipe(const std::filesystem::path& path,
                            std::span<const std::string> overrides);
 

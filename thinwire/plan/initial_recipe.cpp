@@ -58,8 +58,6 @@ struct Table {
   std::vector<Line> lines;
 };
 
-std::string number(double value) { return fmt::format("{:.4g}", value); }
-
 std::string quoted(const std::string& text) { return print_json(nlohmann::json(text)); }
 
 std::string print_tables(const std::vector<Table>& tables) {
@@ -203,7 +201,6 @@ Size choose_size(const InitialQuestion& question) {
 
 std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
                              const Steps& steps) {
-  const AdamWBetas betas = betas_for(steps.step_tokens);
   std::string text;
   for (const std::string& path : question.text) text += (text.empty() ? "" : ", ") + quoted(path);
   std::vector<Table> tables = {
@@ -226,14 +223,7 @@ std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
         {"workers", fmt::format("{}", question.members)},
         {"precision", "\"auto\"", "bf16 where the processor has it"}}},
       {"optim",
-       {{"method", "\"muon\""},
-        {"lr", number(std::clamp(3e-3 * std::sqrt(steps.step_tokens / 2048), 1.5e-3, 3e-3))}}},
-      {"adamw",
-       {{"beta1", number(betas.beta1),
-         fmt::format("of the embedding and the norms: suits steps of {} tokens",
-                     format_count(steps.step_tokens))},
-        {"beta2", number(betas.beta2)}}},
-      {"schedule", {{"warmup", fmt::format("{}", std::clamp<int64_t>(steps.steps / 25, 4, 1000))}}},
+       {{"method", "\"muon\"", "rate, betas and warm-up by rule: thinwire recipe shows them"}}},
   };
   if (question.members == 1 && question.threads > 0) {
     const auto train = std::ranges::find(tables, "train", &Table::name);
@@ -247,18 +237,6 @@ std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
 }
 
 }  // namespace
-
-AdamWBetas betas_for(double tokens_a_step) {
-  const double more = std::log(tokens_a_step / 256) / std::log(2048.0 / 256);
-  // Half-lives in tokens of the two points, and between them in proportion to a power.
-  const auto decay = [&](double at_256, double at_2048) {
-    const double few = 256 * std::log(0.5) / std::log(at_256);
-    const double many = 2048 * std::log(0.5) / std::log(at_2048);
-    const double half_life = few * std::pow(many / few, more);
-    return std::clamp(std::exp2(-tokens_a_step / half_life), 0.8, 0.9995);
-  };
-  return {decay(0.97, 0.95), decay(0.997, 0.99)};
-}
 
 InitialChoice initial_recipe(const InitialQuestion& question) {
   if (question.text_bytes < kLeastText) {

@@ -38,13 +38,4 @@ struct InitialChoice {
 // the smallest model.
 InitialChoice initial_recipe(const InitialQuestion& question);
 
-// AdamW's beta1 and beta2.
-struct AdamWBetas {
-  double beta1, beta2;
-};
-// Those that suit steps of so many tokens: between and beyond two measured points, 0.97 and 0.997
-// at 256 tokens, 0.95 and 0.99 at 2048 (bench/results/2026-11-28-one-bit-muon.md,
-// recipes/one-bit.toml). Half-lives grow with the tokens of a step, but more slowly.
-AdamWBetas betas_for(double tokens_a_step);
-
 }  // namespace thinwire::plan

@@ -1,0 +1,123 @@
+#include "thinwire/method/automatic.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "thinwire/architectures/llama/llama_spec.h"
+#include "thinwire/config/automatic.h"
+#include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/registry.h"
+#include "thinwire/methods/distro/distro_spec.h"
+
+namespace thinwire::method {
+namespace {
+
+double three_digits(double value) {
+  const std::string text = fmt::format("{:.2e}", value);
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+// Of an average over so many steps.
+double decay(double steps) { return three_digits(1 - 1 / steps); }
+
+// Whether it is a language model that learns text from random weights.
+bool begins_with_text(const config::Recipe& recipe) {
+  return recipe.train.init.empty() && !is_adapted(recipe.adapter) &&
+         recipe.data.records == config::RecordKind::kText &&
+         recipe.model.architecture == kLlama.name;
+}
+
+OptimizerRun run_of(const config::Recipe& recipe) {
+  const config::TrainSection& train = recipe.train;
+  const bool apart = find_method(recipe.sync.method).local_updates;
+  const int64_t parts = !apart ? 1 : recipe.sync.clustered() ? recipe.sync.clusters : train.workers;
+  return {static_cast<double>(train.batch) * static_cast<double>(train.sequence) /
+              static_cast<double>(std::max<int64_t>(parts, 1)),
+          static_cast<double>(train.steps), static_cast<double>(recipe.model.hidden)};
+}
+
+// DisTrO's best rate over AdamW's; 0 where it is not known.
+double distro_share(const DistroOptions& distro) {
+  if (distro.stateless()) return 0;
+  if (distro.update == DistroUpdate::kMuon) return 1.75;
+  if (distro.update != DistroUpdate::kSign) return 0;
+  return std::clamp(std::sqrt(static_cast<double>(distro.k) / 96), 0.5, 1.0);
+}
+
+// A twenty-fifth of the run, unless its final decay leaves less.
+int64_t warmup_for(const config::Recipe& recipe) {
+  const config::ScheduleSection& schedule = recipe.schedule;
+  const bool decays = schedule.kind == config::ScheduleKind::kWsd;
+  return std::min(
+      {recipe.train.steps / 25, recipe.train.steps - (decays ? schedule.decay : 0), int64_t{1000}});
+}
+
+struct Chosen {
+  std::string_view field;
+  double number;
+};
+
+// What rules know for the recipe.
+std::vector<Chosen> chosen(const config::Recipe& recipe) {
+  if (!begins_with_text(recipe) || recipe.sync.within == config::Within::kDistro) return {};
+  const OptimizerNumbers numbers = numbers_for(run_of(recipe));
+  const Chosen warmup = {"schedule.warmup", static_cast<double>(warmup_for(recipe))};
+  if (recipe.sync.method == kDistro.name) {
+    const double share = distro_share(recipe.section<DistroOptions>("distro"));
+    if (share == 0) return {};
+    return {{"optim.lr", three_digits(share * numbers.lr)}, warmup};
+  }
+  if (recipe.optim.method != "adamw" && recipe.optim.method != "muon") return {};
+  return {{"optim.lr", numbers.lr},
+          {"adamw.beta1", numbers.beta1},
+          {"adamw.beta2", numbers.beta2},
+          warmup};
+}
+
+}  // namespace
+
+OptimizerNumbers numbers_for(const OptimizerRun& run) {
+  const double rate = 0.16 * std::cbrt(run.tokens / 256) * std::sqrt(10'000 / run.steps);
+  return {three_digits(std::min(rate, 0.62) / run.width),
+          decay(std::clamp(0.45 * std::sqrt(run.steps), 10.0, 100.0)),
+          decay(std::clamp(run.steps / 40, 20.0, 1000.0))};
+}
+
+void choose_numbers(config::Recipe& recipe) {
+  for (const auto& [field, number] : chosen(recipe)) {
+    if (config::is_open(recipe, field)) config::set_number(recipe, field, number);
+  }
+}
+
+std::vector<std::string> automatic_numbers(const config::Recipe& recipe) {
+  config::Recipe copy = recipe;
+  std::vector<std::string> all;
+  for (const auto& [field, rules] : chosen(recipe)) {
+    if (!config::is_open(recipe, field)) continue;
+    const double number = *config::number_of(copy, field);
+    all.push_back(fmt::format("{} auto: {}{}", field, number,
+                              number == rules ? "" : ", with which the run began"));
+  }
+  return all;
+}
+
+std::string_view rule_of(std::string_view field) {
+  if (field == "optim.lr") {
+    return "where text trains a llama from random weights by adamw, muon or DisTrO, a rate in "
+           "inverse proportion to model.hidden that falls with the number of steps and rises with "
+           "the tokens of a step (docs/recipes.md); elsewhere 0.001.";
+  }
+  if (field == "schedule.warmup") {
+    return "a twenty-fifth of the steps, at most 1000, where optim.lr has a rule; elsewhere 0.";
+  }
+  return field == "adamw.beta1"
+             ? "where text trains a llama from random weights by adamw or muon, an average the "
+               "longer the more steps there are (docs/recipes.md); elsewhere 0.9."
+             : "as beta1, for a longer average; elsewhere 0.95.";
+}
+
+}  // namespace thinwire::method
