@@ -48,6 +48,16 @@ class Rows(NamedTuple):
     step: int  #: counted from 0
     learning_rate: float
     ranges: list[tuple[int, int]]  #: first row, and how many
+    begins: bool  #: with new weights from others; what an optimizer here has learnt is of no use
+    tokens: Optional["Tokens"]  #: of the rows, in a run of a language model
+
+
+class Tokens(NamedTuple):
+    """Rows of a text: int32, row-major."""
+
+    rows: int
+    length: int  #: of a row: one more than it has predictions
+    bytes: mmap.mmap
 
 
 class Worker(NamedTuple):
@@ -56,6 +66,7 @@ class Worker(NamedTuple):
     worker: int
     weights: Memory
     gradients: Memory
+    recipe: Mapping[str, Mapping[str, Any]]  #: every field of the run, by table
 
 
 class Initial(NamedTuple):
@@ -160,9 +171,12 @@ class Peer:
         The tensors that the model has, as lines of ``external.tensors``; empty: any.
     listeners : Listeners
         Called while this process waits for the program.
+    takes_tokens : bool
+        The model may also be a language model that the program could compute itself.
     """
 
-    def __init__(self, words: Sequence[str], tensors: Sequence[str], listeners: Listeners) -> None:
+    def __init__(self, words: Sequence[str], tensors: Sequence[str], listeners: Listeners,
+                 takes_tokens: bool = False) -> None:
         self._listeners = listeners
         self._unread = b""
         self._lines: deque[bytes] = deque()
@@ -185,7 +199,7 @@ class Peer:
             raise
         finally:
             theirs.close()
-        self._send({"tensors": list(tensors)})
+        self._send({"tensors": list(tensors), "tokens": takes_tokens})
 
     def next(self) -> "Rows | Worker | Initial | None":
         """Wait for what the program wants next; None once the run has ended.
@@ -204,9 +218,25 @@ class Peer:
             if wanted is not None:
                 return wanted
 
-    def answer(self, worker: int, loss: float) -> None:
-        """Give the loss that a worker waits for; its gradients are in its memory."""
-        self._send({"worker": worker, "loss": loss if math.isfinite(loss) else None})
+    def answer(self, worker: int, loss: Optional[float], learning_rate: Optional[float] = None,
+               gradient_norm: Optional[float] = None) -> None:
+        """Give the loss that a worker waits for, if it is known; its gradients are in its memory.
+
+        The others are for what the recipe leaves to this process: the rate of the step, and, with
+        ``optim.method = "own"``, the norm of its gradient.
+        """
+        said: dict[str, Any] = {"worker": worker}
+        if loss is not None:
+            said["loss"] = loss if math.isfinite(loss) else None
+        if learning_rate is not None:
+            said["learning_rate"] = learning_rate
+        if gradient_norm is not None:
+            said["gradient_norm"] = gradient_norm
+        self._send(said)
+
+    def changes(self, worker: int) -> None:
+        """Say that the weights of a worker will now be changed, before the answer."""
+        self._send({"worker": worker, "changes": True})
 
     def ready(self) -> None:
         """Say that the initial weights are as they should be."""
@@ -220,7 +250,8 @@ class Peer:
         """Say that nothing more will be computed, and wait until the run has ended, whatever it says."""
         if self._closed:
             return
-        self._listeners = Listeners(on_message=self._listeners.on_message)  # the rest is no longer theirs
+        hear = self._listeners
+        self._listeners = Listeners(None, hear.on_checkpoint, hear.on_message)  # steps are no longer theirs
         try:
             with contextlib.suppress(OSError):  # it has ended already
                 self._socket.shutdown(socket.SHUT_WR)
@@ -235,6 +266,11 @@ class Peer:
             raise
         finally:
             self.close()
+
+    def abandon(self) -> None:
+        """End the program at once; what it has not yet written is lost."""
+        self._child.kill()
+        self.close()
 
     def close(self) -> None:
         """End the connection and the program."""
@@ -289,9 +325,10 @@ class Peer:
         kind = line["kind"]
         if kind == "rows":
             return Rows(line["worker"], line["step"], line["learning_rate"],
-                        [(first, count) for first, count in line["rows"]])
+                        [(first, count) for first, count in line["rows"]], bool(line.get("begins")),
+                        self._tokens(*line["tokens"]) if "tokens" in line else None)
         if kind == "worker":
-            return Worker(line["worker"], self._memory(line["memory"]), self._memory(line["memory"]))
+            return Worker(line["worker"], self._memory(line["memory"]), self._memory(line["memory"]), line["recipe"])
         if kind == "initial":
             return Initial(self._memory(line["memory"]))
         self._tell(kind, line)
@@ -313,12 +350,18 @@ class Peer:
         elif kind == "error":
             self._failure = Error(line["message"])
 
-    def _memory(self, memory: Mapping[str, Any]) -> Memory:
+    def _map(self, size: int) -> mmap.mmap:
         file = self._files.popleft()
         try:
-            mapped = mmap.mmap(file, memory["bytes"])
+            return mmap.mmap(file, size)
         finally:
             os.close(file)
+
+    def _tokens(self, rows: int, length: int) -> Tokens:
+        return Tokens(rows, length, self._map(4 * rows * length))
+
+    def _memory(self, memory: Mapping[str, Any]) -> Memory:
+        mapped = self._map(memory["bytes"])
         tensors = [Tensor(one["name"], tuple(one["shape"]), one["role"], one["offset"]) for one in memory["tensors"]]
         return Memory(tensors, mapped)
 

@@ -17,7 +17,8 @@ constexpr size_t kInputs = 32;
 constexpr size_t kOutputs = 16;
 
 train::OwnLoss linear(const train::OwnWorker& worker) {
-  return [&weights = worker.weights, &gradients = worker.gradients](const train::OwnStep& step) {
+  return [&weights = worker.weights,
+          &gradients = worker.gradients](const train::OwnStep& step) -> train::OwnAnswer {
     const std::span<const uint64_t> rows = step.rows;
     const std::span<float> map = weights.tensor(0), slope = gradients.tensor(0);
     double sum = 0;
@@ -34,7 +35,7 @@ train::OwnLoss linear(const train::OwnWorker& worker) {
         gradients.tensor(1)[o] += scale;
       }
     }
-    return sum / static_cast<double>(rows.size());
+    return {sum / static_cast<double>(rows.size())};
   };
 }
 

@@ -109,6 +109,11 @@ TEST_F(ModelSocketCase, AsksForEveryRowAndTellsWhatHappens) {
   const Json& memory = std::ranges::find(lines_, "worker", [](const Json& line) {
                          return line["kind"].get<std::string>();
                        })->at("memory");
+  const Json& recipe = std::ranges::find(lines_, "worker", [](const Json& line) {
+                         return line["kind"].get<std::string>();
+                       })->at("recipe");
+  EXPECT_EQ(recipe["train"]["steps"], 3);
+  EXPECT_EQ(recipe["external"]["tensors"][1], "offset 1");
   EXPECT_EQ(
       memory["tensors"][1],
       (Json{{"name", "offset"}, {"shape", Json::array({1})}, {"role", "bias"}, {"offset", 64}}));
@@ -152,6 +157,41 @@ TEST_F(ModelSocketCase, StopsAfterAStepThatIsFinishedWhenAsked) {
   EXPECT_EQ(result_.outcome, Outcome::kStopped);
   EXPECT_GE(result_.step, 4);
   EXPECT_LT(result_.step, kSteps);
+}
+
+TEST_F(ModelSocketCase, TakesTheRatesOfAPeerThatIsAloneAndALossThatItDoesNotKnow) {
+  const auto with_rate = [](const Json& line, LineSocket&) {
+    if (line["kind"] != "rows") return answer(line);
+    return print_json(Json{{"worker", line["worker"]}, {"learning_rate", 0.25}});
+  };
+  EXPECT_EQ(run(with_rate), tests::kNoError);
+  const auto step = std::ranges::find(lines_.rbegin(), lines_.rend(), "step", [](const Json& line) {
+    return line["kind"].get<std::string>();
+  });
+  EXPECT_EQ(step->at("learning_rate"), 0.25);
+  EXPECT_TRUE(step->at("loss").is_null());
+  fs::remove_all(folder_);
+  EXPECT_THAT(run(with_rate, {"train.workers=2"}),
+              HasSubstr("step 1: the program's own learning rate 0.25 needs a run of one worker"));
+  fs::remove_all(folder_);
+  EXPECT_THAT(run(with_rate, {"sync.method=distro", "distro.overlap=1"}),
+              HasSubstr("needs distro.overlap = 0"));
+}
+
+// Its checkpoint after step 2 is followed by none with weights that are half changed.
+TEST_F(ModelSocketCase, KeepsNoWeightsThatThePeerWasChanging) {
+  const std::vector<std::string> own = {"optim.method=own", "sync.method=diloco",
+                                        "checkpoint.every=2"};
+  const auto leave = [](const Json& line, LineSocket& socket) {
+    if (line["kind"] != "rows") return answer(line);
+    socket.send(print_json(Json{{"worker", line["worker"]}, {"changes", true}}));
+    if (line["step"] == 3) socket.shut();
+    return answer(line);
+  };
+  EXPECT_THAT(run(leave, own), HasSubstr("has left in the midst of a step"));
+  const fs::path checkpoints = folder_ / "run/checkpoints";
+  EXPECT_TRUE(checkpoint::is_checkpoint(checkpoints / checkpoint::checkpoint_name(2)));
+  EXPECT_FALSE(checkpoint::is_checkpoint(checkpoints / checkpoint::checkpoint_name(3)));
 }
 
 // The second answer arrives while nobody waits for one.

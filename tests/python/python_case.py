@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -44,3 +45,21 @@ class PythonCase(unittest.TestCase):
         self.addCleanup(one.wait)
         self.addCleanup(one.kill)
         return one
+
+    def wait_until_no_program_has(self, folder):
+        """The program that computed for a Python which was killed ends, too."""
+        deadline = time.monotonic() + PATIENCE
+        while any(str(folder) in command for command in commands()):
+            self.assertLess(time.monotonic(), deadline, "the program outlives its Python")
+            time.sleep(0.02)
+
+
+def commands():
+    """The command lines of all processes."""
+    for process in os.listdir("/proc"):
+        if process.isdigit():
+            try:
+                with open(f"/proc/{process}/cmdline") as file:
+                    yield file.read()
+            except OSError:
+                pass  # it has ended

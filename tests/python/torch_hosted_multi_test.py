@@ -1,6 +1,5 @@
 """PyTorch modules in a served run: members agree, one that is killed returns, and no program outlives its Python."""
 
-import os
 import shutil
 import signal
 import threading
@@ -8,7 +7,7 @@ import time
 import unittest
 from contextlib import contextmanager
 
-from python_case import PATIENCE, PythonCase
+from python_case import PATIENCE, PythonCase, commands
 
 from optional_packages import OptionalPackages
 
@@ -84,13 +83,6 @@ class TorchHosted(PythonCase):
             self.assertEqual(digests, [run.result.digest])
             server.wait()
 
-    def wait_until_no_program_has(self, folder):
-        """The program that computed for a Python which was killed ends, too."""
-        deadline = time.monotonic() + PATIENCE
-        while any(str(folder) in command for command in commands()):
-            self.assertLess(time.monotonic(), deadline, "the program outlives its Python")
-            time.sleep(0.02)
-
     def test_leaving_by_an_exception_lets_the_others_go_on(self):
         with self.serve("distro", train__steps=STEPS) as server:
             with self.beside(server, "a") as digests:
@@ -147,17 +139,6 @@ class TorchHosted(PythonCase):
                                                         "model none"):
                 with thinwire.torch.join(model, server.address, server.token, self.folder / "a", quiet=True) as run:
                     next(run)
-
-
-def commands():
-    """The command lines of all processes."""
-    for process in os.listdir("/proc"):
-        if process.isdigit():
-            try:
-                with open(f"/proc/{process}/cmdline") as file:
-                    yield file.read()
-            except OSError:
-                pass  # it has ended
 
 
 if __name__ == "__main__":

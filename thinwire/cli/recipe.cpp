@@ -3,16 +3,21 @@
 
 #include <CLI/App.hpp>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
+#include "thinwire/config/recipe_json.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -29,12 +34,29 @@ struct RecipeArguments {
   std::string recipe;
   std::vector<std::string> overrides;
   bool explain = false;
+  bool json = false;
   bool combinations = false;
   bool markdown = false;
 };
 
+// Of the tables that choices bring.
+std::map<std::string_view, std::string_view> sentences() {
+  std::map<std::string_view, std::string_view> all;
+  for (const auto* one : method::all_methods()) all[one->name] = one->sentence;
+  for (const auto* one : method::all_optimizers()) all[one->name] = one->sentence;
+  return all;
+}
+
 // Explains the tables and fields that were named, or all.
 void explain(const RecipeArguments& arguments) {
+  if (arguments.json) {
+    if (!arguments.recipe.empty()) {
+      throw UsageError(
+          fmt::format("--explain --json explains all fields; leave out {}", arguments.recipe));
+    }
+    fmt::print("{}\n", config::explain_json(method::method_sections(), sentences()));
+    return;
+  }
   if (arguments.recipe.empty()) fmt::print("{}", kExplainIntroduction);
   fmt::print("{}", method::explain_recipe(arguments.recipe));
   for (const std::string& more : arguments.overrides) {
@@ -61,7 +83,11 @@ void print_recipe(RecipeArguments arguments) {
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   for (const std::string& number : method::automatic_numbers(recipe)) events::print_message(number);
-  fmt::print("{}", config::print_recipe(recipe));
+  if (arguments.json) {
+    fmt::print("{}\n", config::recipe_json(recipe));
+  } else {
+    fmt::print("{}", config::print_recipe(recipe));
+  }
 }
 
 }  // namespace
@@ -75,10 +101,13 @@ void add_recipe(CLI::App& app) {
   command->add_flag("--explain", arguments->explain,
                     "Print type, unit, default, range and meaning of every field instead, or only "
                     "of the tables and fields given: recipe --explain sync train.batch");
+  auto* json = command->add_flag("--json", arguments->json,
+                                 "Print the fields, or with --explain their descriptions, as JSON");
   auto* combinations = command->add_flag(
       "--combinations", arguments->combinations,
       "Print what goes with what instead and why not, or only of the fields, tables and values "
       "given: recipe --combinations adapter optim.state=bf16");
+  combinations->excludes(json);
   command
       ->add_flag("--markdown", arguments->markdown,
                  "With --combinations: print all of it as docs/combinations.md")

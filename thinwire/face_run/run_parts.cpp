@@ -50,7 +50,7 @@ train::OwnModel inner_model(const OwnModel& model) {
   inner.tensors = model.tensors;
   inner.worker = [&model](const train::OwnWorker& worker) -> train::OwnLoss {
     return [loss = model.worker(tensors_in(worker.weights), tensors_in(worker.gradients))](
-               const train::OwnStep& step) { return loss(step.rows); };
+               const train::OwnStep& step) { return train::OwnAnswer{loss(step.rows)}; };
   };
   if (model.initial) {
     inner.initial = [&model](tensor::Arena& weights) { model.initial(tensors_in(weights)); };

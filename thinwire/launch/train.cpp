@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
@@ -219,10 +220,10 @@ Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolde
 }
 
 // Completes the recipe from the vocabulary and the model that the run begins with, and returns the
-// former; null for a program's own model.
+// former; null for an external model.
 std::unique_ptr<data::Vocabulary> complete(config::Recipe& recipe, const TrainOptions& options) {
   train::check_own_model(recipe, options.own_model);
-  if (options.own_model != nullptr) {
+  if (method::is_external(recipe)) {
     train::resolve_machine(recipe);
     return nullptr;
   }
@@ -287,7 +288,7 @@ void open_folder(std::optional<checkpoint::RunFolder>& folder, const config::Rec
                  const TrainOptions& options) {
   warn_of_names_and_ignored(recipe, options.display.message);
   folder.emplace(recipe, options.restart);
-  if (options.own_model == nullptr)
+  if (!method::is_external(recipe))
     report_preparation_changes(recipe.data, options.display.message);
 }
 

@@ -12,6 +12,7 @@
 #include <string>
 #include <utility>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/cores.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/nkey.h"
@@ -122,7 +123,7 @@ class Membership {
  private:
   static std::unique_ptr<data::Vocabulary> load_vocabulary(const MemberOptions& options) {
     train::check_own_model(options.recipe, options.own_model);
-    if (options.own_model != nullptr) return nullptr;
+    if (method::is_external(options.recipe)) return nullptr;
     return data::Vocabulary::load(options.recipe.data.dir);
   }
 

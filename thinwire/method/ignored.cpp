@@ -11,6 +11,7 @@
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
+#include "thinwire/optimizers/own/own_spec.h"
 
 namespace thinwire::method {
 namespace {
@@ -109,6 +110,12 @@ std::string without_optimizer(const config::Recipe& recipe) {
 }
 
 void add_optimizers(const config::Recipe& recipe, std::vector<Rule>& rules) {
+  if (takes_own_steps(recipe)) {
+    for (const char* field : {"lr", "weight_decay", "clip", "clip_by", "state"}) {
+      rules.push_back({fmt::format("optim.{}", field), "optim.method is own"});
+    }
+    rules.push_back({"schedule.", "optim.method is own"});
+  }
   const std::string none = without_optimizer(recipe);
   if (!none.empty()) {
     rules.push_back({"optim.method", none});

@@ -20,6 +20,7 @@
 #include "thinwire/methods/allreduce/allreduce_spec.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
+#include "thinwire/optimizers/own/own_spec.h"
 
 namespace thinwire::method {
 namespace {
@@ -119,6 +120,7 @@ constexpr Side kRobust{"sync.aggregate",
                        [](const Recipe& recipe) { return recipe.sync.aggregation().robust(); }};
 constexpr Side kEncoder{"model.architecture", encodes};
 constexpr Side kExternalModel{"model.architecture", is_external};
+constexpr Side kOwnSteps{"optim.method", takes_own_steps};
 constexpr Side kTasks{"eval.tasks",
                       [](const Recipe& recipe) { return !recipe.eval.tasks.empty(); }};
 constexpr Side kLayer{"train.update", [](const Recipe& recipe) {
@@ -215,6 +217,18 @@ const Pair kPairs[] = {
       [](const Recipe& recipe) { return recipe.train.launcher != config::Launcher::kThreads; }},
      "[model] architecture = {one} is computed by threads of the program, got [train] launcher = "
      "{other}"},
+
+    {kOwnSteps,
+     {"model.architecture", [](const Recipe& recipe) { return !is_external(recipe); }},
+     "[optim] method = {one} is the step of a program with a model of its own and needs [model] "
+     "architecture = \"external\", got {other}"},
+    {kOwnSteps, kEveryStep,
+     "[optim] method = {one} needs {able}, got [sync] method = {other}, whose replicas take each "
+     "step with what they share of their gradients",
+     local_update_methods},
+    {kOwnSteps, kClustered,
+     "[optim] method = {one} needs [sync] within = \"none\", got {other}: the workers of a cluster "
+     "take each step with what they share of their gradients"},
 
     {{"sync.clusters", [](const Recipe& recipe) { return recipe.sync.clusters > 0; }},
      {"sync.within", [](const Recipe& recipe) { return !recipe.sync.clustered(); }},

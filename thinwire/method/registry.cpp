@@ -16,6 +16,7 @@
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/optimizers/own/own_spec.h"
 
 namespace thinwire::method {
 namespace {
@@ -136,6 +137,7 @@ std::string explain_recipe(std::string_view what) {
   for (const OptimizerSpec* optimizer : all_optimizers()) {
     choices["optim.method"].emplace_back(optimizer->name, optimizer->sentence);
   }
+  choices["optim.method"].emplace_back(kOwn.name, kOwn.sentence);
   for (const Architecture* architecture : all_architectures()) {
     choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
   }

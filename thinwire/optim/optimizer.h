@@ -206,4 +206,6 @@ class ArenaNorm {
 #include "thinwire/optimizers/optimizers.inc"
 #undef THINWIRE_OPTIMIZER
 
+extern const OptimizerEntry kOwn;
+
 }  // namespace thinwire::optim

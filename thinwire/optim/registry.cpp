@@ -20,6 +20,7 @@ std::span<const OptimizerEntry* const> all_optimizers() { return kOptimizers; }
 
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout) {
+  if (options.spec->name == kOwn.name) return kOwn.make(options, layout);
   for (const OptimizerEntry* entry : kOptimizers) {
     if (entry->name == options.spec->name) return entry->make(options, layout);
   }

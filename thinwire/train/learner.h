@@ -47,8 +47,9 @@ class Learner {
   // Reads the next step's rows and returns their number.
   virtual uint64_t read() = 0;
   // Computes their gradients, at least one row's, into the replica, and sets what the part says of
-  // rows and losses. completed: called for each group of gradients that is complete. Throws
-  // NotComputed, with everything but the gradients as it was.
+  // rows and losses, and its learning rate if that is to be another than the round's. completed:
+  // called for each group of gradients that is complete. Throws NotComputed, with everything but
+  // the gradients as it was.
   virtual void gradients(const Round& round, const StepGradients::EndGroup& completed,
                          StepPart& part) = 0;
 

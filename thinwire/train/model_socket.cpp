@@ -12,6 +12,7 @@
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
+#include "thinwire/config/recipe_json.h"
 
 namespace thinwire::train {
 namespace {
@@ -54,17 +55,33 @@ Json finite_or_null(double value) { return std::isfinite(value) ? Json(value) : 
       fmt::format("the program with the model must {}, got {}", must, line.substr(0, kShown)));
 }
 
-std::vector<std::string> tensors_in(const std::string& line) {
+// Sets what the peer says of its model.
+void take_hello(const std::string& line, OwnModel& model) {
   const Json hello = try_parse_json<Json>(line);
   if (!hello.is_object() || !hello.contains("tensors") || !hello["tensors"].is_array()) {
     refuse("begin with {\"tensors\": […]}", line);
   }
-  std::vector<std::string> tensors;
   for (const Json& tensor : hello["tensors"]) {
     if (!tensor.is_string()) refuse("name its tensors as texts", line);
-    tensors.push_back(tensor.get<std::string>());
+    model.tensors.push_back(tensor.get<std::string>());
   }
-  return tensors;
+  model.takes_tokens = hello.contains("tokens") && hello["tokens"] == true;
+}
+
+// Nothing: it is no answer.
+std::optional<OwnAnswer> answer_in(const Json& said) {
+  OwnAnswer answer;
+  if (said.contains("loss")) {
+    const Json& loss = said["loss"];
+    if (!loss.is_number() && !loss.is_null()) return std::nullopt;
+    answer.loss = loss.is_null() ? std::numeric_limits<double>::quiet_NaN() : loss.get<double>();
+  }
+  for (const char* name : {"learning_rate", "gradient_norm"}) {
+    if (said.contains(name) && !(said[name].is_number() && said[name] >= 0)) return std::nullopt;
+  }
+  if (said.contains("learning_rate")) answer.learning_rate = said["learning_rate"].get<float>();
+  if (said.contains("gradient_norm")) answer.gradient_norm = said["gradient_norm"].get<double>();
+  return answer;
 }
 
 }  // namespace
@@ -76,7 +93,7 @@ ModelSocket::ModelSocket(int socket, const std::atomic<bool>& interrupted,
       left_early_(std::move(left_early)) {
   const std::optional<std::string> hello = socket_.receive();
   if (!hello) throw Error("the program with the model has closed its socket");
-  model_.tensors = tensors_in(*hello);
+  take_hello(*hello, model_);
   model_.worker = [this](const OwnWorker& worker) { return begin_worker(worker); };
   model_.initial = [this](tensor::Arena& weights) { set_initial(weights); };
   model_.memory = [this](const tensor::Layout& layout) { return make_memory(layout); };
@@ -117,24 +134,28 @@ void ModelSocket::take(const std::string& line) {
   } else if (answer.is_object() && answer.contains("ready") && asks_ready_) {
     asks_ready_ = false;
     ready_ = true;
-  } else if (answer.is_object() && answer.contains("loss")) {
-    take_loss(answer);
+  } else if (answer.is_object() && answer.contains("worker")) {
+    take_of_worker(answer);
   } else {
     refuse("answer with a loss, or say that it is ready or that the run is to stop", line);
   }
   changed_.notify_all();
 }
 
-void ModelSocket::take_loss(const Json& answer) {
-  const Json& loss = answer["loss"];
-  const bool names = answer.contains("worker") && answer["worker"].is_number_integer();
-  const auto question = questions_.find(names ? answer["worker"].get<int>() : -1);
-  const bool is_asked = question != questions_.end() && !question->second;
-  if (!is_asked || !(loss.is_number() || loss.is_null())) {
-    refuse("give a loss, a number or null, to a worker that asks for it", print_json(answer));
+void ModelSocket::take_of_worker(const Json& said) {
+  const Json& worker = said["worker"];
+  const auto question = questions_.find(worker.is_number_integer() ? worker.get<int>() : -1);
+  const bool is_asked = question != questions_.end() && !question->second.answer;
+  const auto answer = answer_in(said);
+  if (!is_asked || !answer) {
+    refuse("give a loss, a number or null, and rates and norms >= 0 to a worker that asks for it",
+           print_json(said));
   }
-  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-  question->second = loss.is_null() ? kNone : loss.get<double>();
+  if (said.contains("changes")) {
+    question->second.changes = true;
+  } else {
+    question->second.answer = answer;
+  }
 }
 
 void ModelSocket::end_answers(const std::string& wrong) {
@@ -181,25 +202,45 @@ OwnLoss ModelSocket::begin_worker(const OwnWorker& worker) {
     const Lock lock(mutex_);
     const Memory weights = claim(worker.weights), gradients = claim(worker.gradients);
     const std::array files = {weights->file(), gradients->file()};
-    send({{"kind", "worker"}, {"worker", worker.id}, {"memory", describe(worker.weights.layout())}},
+    send({{"kind", "worker"},
+          {"worker", worker.id},
+          {"memory", describe(worker.weights.layout())},
+          {"recipe", parse_json<Json>(config::recipe_json(worker.recipe))}},
          files);
     claimed_[worker.id] = {weights, gradients};
   }
   return [this, id = worker.id](const OwnStep& step) { return ask(id, step); };
 }
 
-double ModelSocket::ask(int worker, const OwnStep& step) {
+OwnAnswer ModelSocket::ask(int worker, const OwnStep& step) {
   const Lock lock(mutex_);
-  std::optional<double>& loss = questions_[worker];
-  send({{"kind", "rows"},
-        {"worker", worker},
-        {"step", step.step},
-        {"learning_rate", step.learning_rate},
-        {"rows", ranges_of(step.rows)}});
-  await([&] { return loss.has_value(); });
-  const double answer = *loss;
+  const Question& question = questions_[worker] = {};
+  Json line = {{"kind", "rows"},
+               {"worker", worker},
+               {"step", step.step},
+               {"learning_rate", step.learning_rate},
+               {"rows", ranges_of(step.rows)}};
+  if (step.begins) line["begins"] = true;
+  send_question(std::move(line), step);
+  try {
+    await([&]() REQUIRES(mutex_) { return question.answer.has_value(); });
+  } catch (const NotComputed& error) {
+    if (question.changes) throw Error(error.what());
+    throw;
+  }
+  const OwnAnswer answer = *question.answer;
   questions_.erase(worker);
   return answer;
+}
+
+void ModelSocket::send_question(Json line, const OwnStep& step) {
+  if (step.tokens.empty()) return send(line);
+  const std::span bytes = std::as_bytes(step.tokens);
+  const SharedMemory memory(bytes.size());
+  std::ranges::copy(bytes, memory.bytes().begin());
+  line["tokens"] = Json::array({std::ssize(step.rows), step.sequence + 1});
+  const std::array files = {memory.file()};
+  send(line, files);
 }
 
 void ModelSocket::set_initial(tensor::Arena& weights) {

@@ -11,21 +11,32 @@
 //
 //   {"tensors": ["in 32x1", "offset 32", "out 1x32"]}
 //
+// With "tokens": true it may also be a language model that Thinwire computes as well, of which
+// other members of the run do; tensors are then compared by their names.
+//
 // From then on each line of the program says in "kind" what it is:
 //
 //   {"kind": "initial", "memory": {…}}
 //       Only where a new run begins that is not joined. With the line comes a descriptor
 //       (SCM_RIGHTS): memory with the weights as they were drawn, which the peer may change. It
 //       answers {"ready": true}.
-//   {"kind": "worker", "worker": 0, "memory": {…}}
+//   {"kind": "worker", "worker": 0, "memory": {…}, "recipe": {"run": {"name": …, …}, …}}
 //       A worker begins, or one of a joined run starts over. Two descriptors come with the line:
 //       its weights and its gradients, which stay where they are. They take the place of those that
-//       the worker had before. No answer.
+//       the worker had before. The recipe has every field of the run. No answer.
 //   {"kind": "rows", "worker": 0, "step": 7, "learning_rate": 0.001, "rows": [[448, 64]]}
 //       The gradients are zero: the peer adds to them those of the mean loss over the rows, here
 //       448 to 511, and answers {"worker": 0, "loss": 2.31}; the loss is null where it is no finite
-//       number. `step` counts from 0. Several workers ask each for itself, without waiting for the
-//       answers of others.
+//       number, and left out where the peer does not know it. `step` counts from 0. Several workers
+//       ask each for itself, without waiting for the answers of others.
+//       With a language model, "tokens": [64, 1025] says the shape of int32 values in memory whose
+//       descriptor comes with the line: each row's inputs are all but the last, its targets all but
+//       the first, and the loss is the mean over all targets.
+//       The answer may have a "learning_rate" for the step (OwnAnswer).
+//       With optim.method = own the peer leaves the gradients' memory alone and takes the step
+//       itself: it says {"worker": 0, "changes": true}, changes the weights, and answers, also with
+//       the "gradient_norm". The line has "begins": true where the worker has got new weights from
+//       others, so that the peer's optimizer is to forget what it has seen.
 //   {"kind": "step", …}, {"kind": "evaluation", …}, {"kind": "checkpoint", …}, {"kind": "message",
 //   "text": …}
 //       What happened, with the fields of thinwire/events.h. No answer.
@@ -39,7 +50,8 @@
 // up to which they go on asking. Where no answers will come any more, it closes the socket, or its
 // writing half to still hear the result. Then a run of one worker, a member of a joined one
 // included, ends before the step whose gradients are missing, with a checkpoint; several workers of
-// one process cannot agree on such a step, and the run goes back to its last checkpoint.
+// one process cannot agree on such a step, and the run goes back to its last checkpoint. It does so
+// as well where the peer was changing weights.
 #pragma once
 
 #include <atomic>
@@ -98,12 +110,16 @@ class ModelSocket final : public events::Listener {
  private:
   using Json = nlohmann::ordered_json;
   using Memory = std::shared_ptr<SharedMemory>;
+  struct Question {
+    std::optional<OwnAnswer> answer;
+    bool changes = false;  // the peer changes the weights
+  };
 
   void send(const Json& line, std::span<const int> files = {});
   // Hears the peer until it closes its side, or is wrong.
   void listen();
   void take(const std::string& line);
-  void take_loss(const Json& answer) REQUIRES(mutex_);
+  void take_of_worker(const Json& said) REQUIRES(mutex_);
   // No answers will come. wrong: what the peer did; empty: it has closed its side.
   void end_answers(const std::string& wrong);
   // What the peer should not have said; empty: nothing.
@@ -115,7 +131,8 @@ class ModelSocket final : public events::Listener {
   // The memory of an arena, which is then some worker's.
   Memory claim(const tensor::Arena& arena) REQUIRES(mutex_);
   OwnLoss begin_worker(const OwnWorker& worker);
-  double ask(int worker, const OwnStep& step);
+  OwnAnswer ask(int worker, const OwnStep& step);
+  void send_question(Json line, const OwnStep& step);
   void set_initial(tensor::Arena& weights);
 
   LineSocket socket_;
@@ -128,8 +145,7 @@ class ModelSocket final : public events::Listener {
   Condition changed_;
   std::vector<Memory> unclaimed_ GUARDED_BY(mutex_);
   std::map<int, std::vector<Memory>> claimed_ GUARDED_BY(mutex_);  // by worker
-  // By worker that waits: the loss, once it came.
-  std::map<int, std::optional<double>> questions_ GUARDED_BY(mutex_);
+  std::map<int, Question> questions_ GUARDED_BY(mutex_);           // by worker that waits
   bool asks_ready_ GUARDED_BY(mutex_) = false;
   bool ready_ GUARDED_BY(mutex_) = false;
   bool begun_ GUARDED_BY(mutex_) = false;

@@ -21,7 +21,7 @@
 
 namespace thinwire::train {
 
-// All of it is empty for a program's own model. Must outlive the workers.
+// All of it is empty for an external model. Must outlive the workers.
 struct TrainingText {
   std::unique_ptr<data::Vocabulary> vocabulary;
   std::optional<Corpus> corpus;
@@ -38,9 +38,9 @@ struct TrainingText {
     return {corpus->rows.count(), corpus->rows.tokens()};
   }
 
-  // own: the program's model, where there is no text; else null. Both must outlive the workers.
+  // own: the program's model; null: it has none. Both must outlive the workers.
   MakeLearner learner(const OwnModel* own, const tensor::Layout& layout) const {
-    if (own != nullptr) return own_learner(*own);
+    if (own != nullptr) return own_learner(*own, corpus ? &corpus->rows : nullptr);
     return language_learner({.rows = corpus->rows,
                              .validation = corpus->validation,
                              .tasks = tasks,

@@ -119,19 +119,21 @@ bool Worker::train_step() {
   const uint64_t rows = learner_->read();
   StepPart part;
   part.data_s = reading.seconds();
-  const Round round = replica_.next_round();
+  Round round = replica_.next_round();
   show_observer(round);
   const transport::TrafficCount before = communicator_.traffic();
   part.members = round.size();
   part.learning_rate = round.learning_rate;
   const double simulated_before = simulated_clock();
   compute_gradients(round, rows, part);
+  const auto rate = static_cast<float>(part.learning_rate);  // the learner may have another one
+  if (rate != round.learning_rate) round.learning_rate = round.round_rate = rate;
 
   const Stopwatch updating;
   const AppliedStep applied = replica_.apply(round);
   if (applied.merged) learner_->refresh_frozen();
   learner_->refresh();
-  part.gradient_norm = applied.report.gradient_norm;
+  part.gradient_norm += applied.report.gradient_norm;  // one of them is 0
   part.exchange_s = applied.report.exchange_seconds;
   part.synchronised = applied.report.synchronised;
   part.digest = applied.digest;

@@ -103,7 +103,7 @@ Shape gradient_shape(const OptimizerOptions& options, const TensorSpec& tensor);
 
 std::span<const OptimizerSpec* const> all_optimizers();
 
-// Throws UsageError listing the known names.
+// One of these, or a program's own (optimizers/own). Throws UsageError listing the known names.
 const OptimizerSpec& find_optimizer(std::string_view name);
 
 // The options of the recipe's optimizer; throws as find_optimizer does.

@@ -8,6 +8,7 @@
 #include "thinwire/config/recipe.h"
 #include "thinwire/config/values.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/optimizers/own/own_spec.h"
 
 namespace thinwire::method {
 
@@ -33,6 +34,8 @@ const OptimizerSpec& find_optimizer(std::string_view name) {
     if (optimizer->name == name) return *optimizer;
     known.emplace_back(optimizer->name);
   }
+  if (name == kOwn.name) return kOwn;
+  known.emplace_back(kOwn.name);
   const std::string near = config::nearest_name(name, known);
   throw UsageError(fmt::format("[optim] method must be one of {}, got \"{}\"{}",
                                fmt::join(known, ", "), name,
