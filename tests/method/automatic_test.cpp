@@ -95,17 +95,12 @@ TEST(Automatic, WhatNoRuleKnowsKeepsItsDefault) {
   }
 }
 
-TEST(Automatic, WorkersThatTrainApartStepOnTheirOwnTokens) {
-  const Fields four = {"train.workers=4", "train.batch=16", "train.sequence=64"};
-  const auto with = [&](Fields more) {
-    more.insert(more.end(), four.begin(), four.end());
-    return of(more);
-  };
-  const OptimizerNumbers own = numbers_for({256, 1000, 128});
-  expect_equal(with({"sync.method=allreduce"}), numbers_for({1024, 1000, 128}));
-  expect_equal(with({"sync.method=diloco"}), own);
-  expect_equal(with({"sync.method=diloco", "sync.within=allreduce", "sync.clusters=2"}),
-               numbers_for({512, 1000, 128}));
+TEST(Automatic, TokensAreThoseOfAllWorkers) {
+  for (const char* method : {"allreduce", "diloco", "streaming"}) {
+    expect_equal(of({fmt::format("sync.method={}", method), "train.workers=4", "train.batch=16",
+                     "train.sequence=64"}),
+                 numbers_for({1024, 1000, 128}));
+  }
 }
 
 TEST(Automatic, NotesSayWhatWasChosen) {
@@ -129,7 +124,7 @@ TEST(Automatic, NumbersHaveThreeDigits) {
 }
 
 // docs/recipes.md names the reports.
-TEST(Automatic, RatesAreThoseThatWereFoundBest) {
+TEST(Automatic, AdamWsRatesAreThoseThatWereFoundBest) {
   struct Found {
     OptimizerRun run;
     double lr;
@@ -146,7 +141,14 @@ TEST(Automatic, RatesAreThoseThatWereFoundBest) {
   }
 }
 
-TEST(Automatic, BetasRememberAShareOfTheRun) {
+// Muon was tried with one or two rates in each case; this is the better one.
+TEST(Automatic, MuonsRatesAreNoMoreThanTwiceFromThoseThatWereBetter) {
+  EXPECT_NEAR(numbers_for({256, 5000, 64}).lr / 6e-3, 1, 0.5);
+  EXPECT_NEAR(numbers_for({256, 10'000, 64}).lr / 3e-3, 1, 0.5);
+  EXPECT_NEAR(numbers_for({256, 41'000, 64}).lr / 1.5e-3, 1, 0.5);
+}
+
+TEST(Automatic, BetasGrowWithTheRun) {
   EXPECT_EQ(numbers_for({2048, 400, 128}).beta1, 0.9);
   EXPECT_EQ(numbers_for({2048, 500, 128}).beta2, 0.95);
   EXPECT_EQ(numbers_for({2048, 4000, 128}).beta2, 0.99);
@@ -176,6 +178,7 @@ TEST(Automatic, DistrosRateGoesByItsUpdate) {
   EXPECT_NEAR(rate({"distro.k=3"}), lr / 2, lr / 100);
   EXPECT_NEAR(rate({"distro.k=54"}), lr * 0.75, lr / 100);
   EXPECT_NEAR(rate({"distro.k=384"}), lr, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=54", "distro.chunk=128"}), lr / 2, lr / 100) << "as k = 13.5";
   EXPECT_NEAR(rate({"distro.update=muon"}), lr * 1.75, lr / 100);
   EXPECT_EQ(rate({"distro.update=adamw"}), kWithoutRule.lr);
   EXPECT_EQ(rate({"distro.client=stateless"}), kWithoutRule.lr);

@@ -1,5 +1,5 @@
-// Number fields of which a recipe may say "auto", as one that leaves them out does: a rule chooses
-// the number (method/automatic.h). Where no rule knows one, they have their section's default.
+// Number fields that a recipe may set to "auto" or leave out: a rule then chooses the number
+// (method/automatic.h). Where no rule knows one, they have their section's default.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,7 @@ bool is_open(const Recipe& recipe, std::string_view field);
 
 // The number of such a field; none if the recipe was read without its table.
 std::optional<double> number_of(Recipe& recipe, std::string_view field);
-// Sets it; of a field that counts, a whole number.
+// Sets it; a field that counts takes the whole part.
 void set_number(Recipe& recipe, std::string_view field, double number);
 
 // Takes the numbers that the recipe leaves open from another one.

@@ -21,7 +21,7 @@ double three_digits(double value) {
   return value;
 }
 
-// Of an average over so many steps.
+// The beta of an average over so many steps.
 double decay(double steps) { return three_digits(1 - 1 / steps); }
 
 // Whether it is a language model that learns text from random weights.
@@ -33,10 +33,7 @@ bool begins_with_text(const config::Recipe& recipe) {
 
 OptimizerRun run_of(const config::Recipe& recipe) {
   const config::TrainSection& train = recipe.train;
-  const bool apart = find_method(recipe.sync.method).local_updates;
-  const int64_t parts = !apart ? 1 : recipe.sync.clustered() ? recipe.sync.clusters : train.workers;
-  return {static_cast<double>(train.batch) * static_cast<double>(train.sequence) /
-              static_cast<double>(std::max<int64_t>(parts, 1)),
+  return {static_cast<double>(train.batch) * static_cast<double>(train.sequence),
           static_cast<double>(train.steps), static_cast<double>(recipe.model.hidden)};
 }
 
@@ -45,7 +42,9 @@ double distro_share(const DistroOptions& distro) {
   if (distro.stateless()) return 0;
   if (distro.update == DistroUpdate::kMuon) return 1.75;
   if (distro.update != DistroUpdate::kSign) return 0;
-  return std::clamp(std::sqrt(static_cast<double>(distro.k) / 96), 0.5, 1.0);
+  const double chunks = 64.0 / static_cast<double>(distro.chunk);  // of the runs
+  const double k = static_cast<double>(distro.k) * chunks * chunks;
+  return std::clamp(std::sqrt(k / 96), 0.5, 1.0);
 }
 
 // A twenty-fifth of the run, unless its final decay leaves less.
@@ -107,9 +106,9 @@ std::vector<std::string> automatic_numbers(const config::Recipe& recipe) {
 
 std::string_view rule_of(std::string_view field) {
   if (field == "optim.lr") {
-    return "where text trains a llama from random weights by adamw, muon or DisTrO, a rate in "
-           "inverse proportion to model.hidden that falls with the number of steps and rises with "
-           "the tokens of a step (docs/recipes.md); elsewhere 0.001.";
+    return "where text trains a llama from random weights by adamw, muon, or DisTrO with update = "
+           "sign or muon, a rate in inverse proportion to model.hidden that falls with the number "
+           "of steps and rises with the tokens of a step (docs/recipes.md); elsewhere 0.001.";
   }
   if (field == "schedule.warmup") {
     return "a twenty-fifth of the steps, at most 1000, where optim.lr has a rule; elsewhere 0.";

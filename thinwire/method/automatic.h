@@ -13,7 +13,7 @@ namespace thinwire::method {
 
 // What the rules go by.
 struct OptimizerRun {
-  double tokens = 0;  // of a step of one optimizer
+  double tokens = 0;  // of a step, of all workers together
   double steps = 0;   // of the run
   double width = 0;   // model.hidden
 };

@@ -18,8 +18,6 @@
 
 namespace thinwire::report {
 
-// Totals over the events of a run.
-
 // The training loss that users see: the mean over the last tenth of a run's steps, at most 50, so
 // that it depends neither on a single batch nor on a long outdated model. It depends only on the
 // losses of the steps, so an interrupted run gives the same value.
