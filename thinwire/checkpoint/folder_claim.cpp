@@ -40,18 +40,16 @@ std::string_view setting_of(FolderOwner owner) {
   return owner == FolderOwner::kRelay ? "--dir" : "[run] dir";
 }
 
-bool trained_in(const fs::path& folder) {
-  return fs::exists(folder / "events.jsonl") || fs::exists(folder / "checkpoints");
-}
-
 // Whether this command keeps something there. A member's folder is also a run's, with a log and
-// checkpoints; a coordinator's has a recipe, but trains nothing.
+// checkpoints; a coordinator's has a recipe and in the end a checkpoint, but trains nothing.
 bool keeps(FolderOwner owner, const fs::path& folder) {
   const bool served = fs::exists(folder / "server") || fs::exists(folder / "description.json");
   const bool joined = fs::exists(folder / "member");
   switch (owner) {
     case FolderOwner::kTrain:
-      return !joined && (trained_in(folder) || (!served && fs::exists(folder / kRecipeFile)));
+      return !joined && (fs::exists(folder / "events.jsonl") ||
+                         (!served && (fs::exists(folder / "checkpoints") ||
+                                      fs::exists(folder / kRecipeFile))));
     case FolderOwner::kServe:
       return served;
     case FolderOwner::kJoin:
