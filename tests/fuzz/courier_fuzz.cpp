@@ -56,7 +56,10 @@ void take_notice(std::span<const uint8_t> bytes) {
   (void)parse_connection_notice(bytes);
   const std::string subject(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   (void)author_of(subject);
-  if (const auto number = number_of(subject)) require(subject.ends_with(std::to_string(*number)));
+  require(subject.starts_with(request_of(subject)));
+  if (const auto place = parse_place(subject)) {
+    require(parse_place(print_place("_INBOX", *place))->sending == place->sending);
+  }
 }
 
 }  // namespace
