@@ -13,7 +13,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/config/recipe_json.h"
+#include "thinwire/config/check.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"

@@ -1,5 +1,5 @@
 // Reading a recipe with an additional check, for contradictions that only higher layers can see;
-// which overrides cause one; and explanations of fields.
+// which overrides cause one; explanations of fields; and both, recipes and explanations, in JSON.
 #pragma once
 
 #include <functional>
@@ -62,5 +62,17 @@ std::string explain_recipe(const MethodSections& methods, const Choices& choices
 // `first`, the others with `more`. Each ends in a newline.
 std::string wrapped(std::string_view text, std::string_view first, std::string_view more,
                     size_t columns);
+
+// Recipes and explanations in JSON, for programs: the Python package reads both.
+
+// The value of every field, {"run": {"name": "run", …}, …}: a number, a text, true or false, or a
+// list of texts. Text that is no UTF-8 has U+FFFD instead.
+std::string recipe_json(const Recipe& recipe);
+
+// {"distro": {"chosen_by": "sync.method", "sentence": …, "fields": {"k": {"type": "integer",
+// "unit": "", "default": 32, "range": ">= 1", "choices": [], "sentence": …}, …}}, …}. Only tables
+// that a choice brings have the first two. sentences: what choices do, by the name of their table.
+std::string explain_json(const MethodSections& methods,
+                         const std::map<std::string_view, std::string_view>& sentences);
 
 }  // namespace thinwire::config

@@ -1,10 +1,9 @@
-#include "thinwire/config/recipe_json.h"
-
 #include <nlohmann/json.hpp>
 #include <type_traits>
 #include <variant>
 
 #include "thinwire/base/json.h"
+#include "thinwire/config/check.h"
 #include "thinwire/config/values.h"
 
 namespace thinwire::config {

@@ -12,7 +12,7 @@
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/json.h"
 #include "thinwire/base/names.h"
-#include "thinwire/config/recipe_json.h"
+#include "thinwire/config/check.h"
 
 namespace thinwire::train {
 namespace {
