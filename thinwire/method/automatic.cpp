@@ -82,8 +82,8 @@ std::vector<Chosen> chosen(const config::Recipe& recipe) {
 OptimizerNumbers numbers_for(const OptimizerRun& run) {
   const double rate = 0.16 * std::cbrt(run.tokens / 256) * std::sqrt(10'000 / run.steps);
   return {three_digits(std::min(rate, 0.62) / run.width),
-          decay(std::clamp(0.45 * std::sqrt(run.steps), 10.0, 100.0)),
-          decay(std::clamp(run.steps / 40, 20.0, 1000.0))};
+          decay(std::clamp(0.25 * std::sqrt(run.steps), 10.0, 100.0)),
+          decay(std::clamp(run.steps / 100, 20.0, 1000.0))};
 }
 
 void choose_numbers(config::Recipe& recipe) {

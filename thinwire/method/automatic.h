@@ -27,7 +27,7 @@ struct OptimizerNumbers {
 //
 //   min(0.62, 0.16 (tokens / 256)^1/3 (10 000 / steps)^1/2) / width
 //
-// and averages over 0.45 steps^1/2 steps, from 10 to 100, and over steps / 40, from 20 to 1000. To
+// and averages over 0.25 steps^1/2 steps, from 10 to 100, and over steps / 100, from 20 to 1000. To
 // three significant digits, so that they are the same numbers on every machine.
 OptimizerNumbers numbers_for(const OptimizerRun& run);
 
