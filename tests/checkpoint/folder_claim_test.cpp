@@ -90,6 +90,8 @@ TEST_F(FolderClaims, EachCommandTakesItsOwnFolderAndNoOthers) {
 TEST_F(FolderClaims, ACoordinatorDoesNotTakeWhatATrainingLeftInItsFolder) {
   keep(FolderOwner::kServe);
   fs::create_directories(folder_ / "checkpoints");
+  EXPECT_EQ(error(FolderOwner::kServe), tests::kNoError) << "with the final weights";
+  write_file(folder_ / "events.jsonl", "");
   EXPECT_THAT(error(FolderOwner::kServe), HasSubstr("holds what `thinwire train` keeps there"));
   EXPECT_THAT(error(FolderOwner::kTrain), HasSubstr("holds what `thinwire serve` keeps there"));
 }
