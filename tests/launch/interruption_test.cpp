@@ -15,6 +15,13 @@ namespace {
 
 using testing::HasSubstr;
 
+struct Unheard : events::Listener {
+  void on_event(const events::StepEvent&) override {}
+  void on_event(const events::EvalEvent&) override {}
+  void on_event(const events::MessageEvent&) override {}
+  void on_event(const events::WorkerStep&) override {}
+};
+
 class Interruption : public testing::Test {
  protected:
   Interruption() : folder_(test_folder()) {}
@@ -60,17 +67,18 @@ TEST_F(Interruption, CheckpointsComeByTimeWithoutChangingTheBits) {
 
 TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
   prepare_tiny_corpus(folder_, 20'000);
-  // The complete evaluation takes seconds, far longer than it may take to notice its checkpoint.
   std::vector<std::string> fields = {"eval.every=6", "checkpoint.every=6", "model.hidden=128",
                                      "llama.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);
   std::atomic<bool> stop = false;
-  std::thread requester([&] {
-    while (!checkpoint::is_checkpoint(checkpoint(6))) std::this_thread::yield();
-    stop = true;
-  });
-  const TrainResult stopped = train(recipe, {.stop = &stop});
-  requester.join();
+
+  struct Stopper : Unheard {
+    explicit Stopper(std::atomic<bool>& stop) : stop(stop) {}
+    void on_checkpoint(const events::CheckpointEvent&) override { stop = true; }
+    std::atomic<bool>& stop;
+  } stopper(stop);
+  const TrainResult stopped =
+      train(recipe, {.stop = &stop, .listen = [&](const auto&, int64_t) { return &stopper; }});
   EXPECT_EQ(stopped.outcome, Outcome::kStopped);
   EXPECT_EQ(stopped.step, 6) << "its checkpoint was there before it was evaluated";
   EXPECT_LT(history().evals.size(), 2u);

@@ -91,7 +91,8 @@ enum class IdentityOf : uint8_t {
   kRun,     // a run that machines of different kinds share; the data counts by its digests
 };
 
-// Sets fields that do not count to a fixed value: texts empty, the rest as in `defaults`.
+// Sets fields that do not count to a fixed value: texts and names empty, the rest as in `defaults`.
+// Names count as texts, which they once were: an identity must stay what it was.
 void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& defaults,
           IdentityOf whose) {
   const bool shared = whose == IdentityOf::kRun;
@@ -106,6 +107,9 @@ void drop(const config::Recipe& recipe, config::Recipe& copy, config::Recipe& de
         [&]<typename T>(const T& target) {
           *target = *std::get<T>(by_default.target);
           if constexpr (std::is_same_v<T, std::string*>) target->clear();
+          if constexpr (std::is_same_v<T, config::NamedTarget>) {
+            *target = static_cast<uint8_t>(target.names.size());  // which has no name
+          }
         },
         field.target);
   };

@@ -183,7 +183,10 @@ struct Print {
   std::string operator()(const bool* value) const { return *value ? "true" : "false"; }
   std::string operator()(const std::string* value) const { return print_string(*value); }
   std::string operator()(const StringList* value) const { return print_list(*value); }
-  std::string operator()(const NamedTarget& value) const { return print_string(value.name()); }
+  // A value without a name is an empty text.
+  std::string operator()(const NamedTarget& value) const {
+    return print_string(*value < value.names.size() ? value.name() : "");
+  }
 };
 
 struct NameType {
