@@ -150,9 +150,11 @@ class Examples(unittest.TestCase):
         fields = [f"data.dir={folder}/tokens", f"run.dir={folder}/run"]
         sentence = "a line of a small"
         said = output_of(self.build("text"), self.recipe, sentence, *fields).split("\n")
-        for name, tokens in re.findall(r"^(\w+) .*?([\d.k]+) tokens", output_of(BINARY, "prepare", self.recipe, fields[0]),
-                                       re.MULTILINE):
-            self.assertTrue(any(line.startswith(f"{name}: ") for line in said), (name, said))
+        prepared = output_of(BINARY, "prepare", self.recipe, fields[0])
+        self.assertIn("already prepared", prepared)
+        for line, name in zip(said, ("train", "validation")):
+            self.assertRegex(line, rf"^{name}: \d+ tokens$")
+            self.assertRegex(prepared, rf"(?m)^{name} ")
         (folder / "sentence.txt").write_text(sentence)
         (folder / "items").mkdir()
         output_of(BINARY, "eval", folder / "run", "perplexity", "--text", folder / "sentence.txt", "--items",

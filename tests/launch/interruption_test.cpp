@@ -71,7 +71,7 @@ TEST_F(Interruption, AnEvaluationIsLeftAtOnceAndDoneWhenTheRunGoesOn) {
                                      "llama.intermediate=512"};
   const config::Recipe recipe = tiny_recipe(folder_, fields);
   std::atomic<bool> stop = false;
-
+  // As soon as there is a checkpoint.
   struct Stopper : Unheard {
     explicit Stopper(std::atomic<bool>& stop) : stop(stop) {}
     void on_checkpoint(const events::CheckpointEvent&) override { stop = true; }

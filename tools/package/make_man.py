@@ -2,7 +2,8 @@
 """make_man.py PROGRAM... > thinwire.1: the manual page, made of the program's own help.
 
 A line of help is a heading ("Options:"), a term with its meaning, two or more spaces apart or on the
-next line, or text. The page's date is that of SOURCE_DATE_EPOCH.
+next line, or text. The page's date is that of SOURCE_DATE_EPOCH,
+or else today's.
 """
 
 import os
@@ -71,7 +72,7 @@ def page_of(program, command):
 def main():
     program = sys.argv[1:]
     version = subprocess.run([*program, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
-    date = time.strftime("%Y-%m-%d", time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"])))
+    date = time.strftime("%Y-%m-%d", time.gmtime(int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))))
     lines = help_of(program, [])
     print(f'.TH THINWIRE 1 "{date}" "thinwire {version}"')
     print(".SH NAME\nthinwire \\- trains language models on machines in different places")
