@@ -70,7 +70,7 @@ class Output(TrainedCase):
         wrong = f"{self.recipe}/run"
         done = subprocess.run([BINARY, "train", self.recipe, f"run.dir={wrong}"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertEqual(done.stderr, f"thinwire: cannot create folder {wrong}: Not a directory\n")
+        self.assertEqual(done.stderr.splitlines(keepends=True)[-1], f"thinwire: cannot create folder {wrong}: Not a directory\n")
 
 
 if __name__ == "__main__":
