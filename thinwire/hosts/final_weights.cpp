@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <memory>
 #include <span>
@@ -42,7 +41,6 @@ constexpr double kSayings = 3;
 constexpr double kLeastSeconds = 600;
 constexpr double kLeastRate = 10e3;  // bytes a second
 constexpr uint64_t kListBytesOfPart = 1 << 10;
-constexpr std::chrono::milliseconds kPause(100);
 
 Bytes encode_list(const transport::BlobId& list) {
   Bytes body;
@@ -115,10 +113,8 @@ class Giver {
   }
 
   void sleep(double seconds) const {
-    for (const Stopwatch watch; watch.seconds() < seconds;) {
-      if (offer_.stop != nullptr && *offer_.stop) throw Error("it was interrupted");
-      std::this_thread::sleep_for(kPause);
-    }
+    const Result<void> ended = Waiting<void>().wait_for(seconds, offer_.stop);
+    if (ended.error().kind == FailureKind::kAborted) throw Error(ended.error().message);
   }
 
   transport::Courier& courier_;
