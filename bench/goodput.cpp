@@ -157,7 +157,7 @@ void compare(double hours, uint64_t seed) {
 }  // namespace thinwire::membership
 
 int main(int count, char** arguments) {
-  const double hours = count > 1 ? std::atof(arguments[1]) : 24;
+  const double hours = count > 1 ? std::strtod(arguments[1], nullptr) : 24;
   const auto seed = count > 2 ? std::strtoull(arguments[2], nullptr, 10) : 1;
   if (hours <= 0) {
     fmt::print(stderr, "goodput: HOURS must be above 0, got {}\n", arguments[1]);

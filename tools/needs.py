@@ -27,8 +27,7 @@ def packages(*names, python=None):
 
 def missing_for(python, names):
     """The packages among `names` that the program `python` does not find."""
-    if not python.exists():
-        fail(f"{python} is missing", "tools/setup.sh test")
+    installed(python)
     find = ("import sys; from importlib.util import find_spec; "
             "print(*(name for name in sys.argv[1:] if not find_spec(name)))")
     done = subprocess.run([python, "-c", find, *names], stdout=subprocess.PIPE, text=True)
@@ -42,6 +41,12 @@ def program(name, setup="test"):
     as `tools/setup.sh <setup>`, is there."""
     if shutil.which(name) is None:
         fail(f"no program {name} in PATH", f"tools/setup.sh {setup}")
+
+
+def installed(path):
+    """Ends the script unless .venv has this program of a Python package."""
+    if not path.exists():
+        fail(f"{path} is missing", "tools/setup.sh test")
 
 
 def built(path):

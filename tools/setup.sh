@@ -20,7 +20,7 @@ build_packages=(
   libbenchmark-dev gnuplot-nox libcpp-httplib-dev libnats-dev libopenmpi-dev nats-server openmpi-bin
 )
 test_packages=(
-  clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev
+  clang-16 clang-format-16 libclang-rt-16-dev
   libgmock-dev libgtest-dev librapidcheck-dev python3-venv
 )
 

@@ -6,7 +6,7 @@
 namespace thinwire::tensor {
 namespace {
 
-void fp32_product(benchmark::State& state, const Shape& s, Fp32Kernel kernel) {
+void fp32_product(benchmark::State& state, const ProductShape& s, Fp32Kernel kernel) {
   const std::vector<float> a = widened(random_values(s.m * s.k));
   const std::vector<float> b = widened(random_values(s.k * s.n));
   std::vector<float> c(static_cast<size_t>(s.m * s.n));
@@ -19,7 +19,7 @@ void fp32_product(benchmark::State& state, const Shape& s, Fp32Kernel kernel) {
   report(state, s);
 }
 
-void product(benchmark::State& state, const Shape& s, Bf16Kernel kernel) {
+void product(benchmark::State& state, const ProductShape& s, Bf16Kernel kernel) {
   const std::vector<Bf16> a = random_values(s.m * s.k), b = random_values(s.k * s.n);
   std::vector<float> wide(static_cast<size_t>(s.wide ? s.m * s.n : 0));
   std::vector<Bf16> narrow(static_cast<size_t>(s.wide ? 0 : s.m * s.n));
@@ -41,7 +41,7 @@ const bool kRegistered = [] {
       {"amx", Bf16Kernel::kAmx}, {"avx512", Bf16Kernel::kAvx512}, {"packed", Bf16Kernel::kPacked}};
   const std::pair<const char*, Fp32Kernel> fp32_kernels[] = {{"fp32_tiled", Fp32Kernel::kTiled},
                                                              {"fp32_packed", Fp32Kernel::kPacked}};
-  for (const Shape& shape : kShapes) {
+  for (const ProductShape& shape : kShapes) {
     for (const auto& [name, kernel] : fp32_kernels) {
       if (!has_fp32_kernel(kernel)) continue;
       add(shape, name, [&shape, kernel = kernel](benchmark::State& state) {

@@ -12,7 +12,7 @@
 
 namespace thinwire::tensor {
 
-struct Shape {
+struct ProductShape {
   const char* name;
   Transpose a, b;
   int64_t m, n, k;
@@ -20,7 +20,7 @@ struct Shape {
 };
 
 inline constexpr Transpose kNo = Transpose::kNo, kYes = Transpose::kYes;
-inline constexpr Shape kShapes[] = {
+inline constexpr ProductShape kShapes[] = {
     {"52m/logits", kNo, kYes, 256, 32000, 512, true},
     {"52m/head_gradient", kYes, kNo, 32000, 512, 512, true},
     {"52m/back_to_width", kNo, kNo, 256, 512, 16000, true},
@@ -48,14 +48,14 @@ inline std::vector<float> widened(const std::vector<Bf16>& values) {
   return wide;
 }
 
-inline void report(benchmark::State& state, const Shape& s) {
+inline void report(benchmark::State& state, const ProductShape& s) {
   const double flops = 2.0 * static_cast<double>(s.m * s.n * s.k * state.iterations());
   state.counters["FLOP/s"] = benchmark::Counter(flops, benchmark::Counter::kIsRate);
 }
 
 // Body is called with (benchmark::State&).
 template <typename Body>
-void add(const Shape& shape, const std::string& name, Body body) {
+void add(const ProductShape& shape, const std::string& name, Body body) {
   benchmark::RegisterBenchmark((shape.name + ("/" + name)).c_str(), std::move(body))
       ->Unit(benchmark::kMillisecond);
 }

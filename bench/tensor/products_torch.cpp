@@ -20,7 +20,7 @@ at::Tensor as_matrix(Transpose transpose, int64_t rows, int64_t columns, std::ve
 }
 
 template <typename T>
-void multiply(benchmark::State& state, const Shape& s, std::vector<T> a, std::vector<T> b,
+void multiply(benchmark::State& state, const ProductShape& s, std::vector<T> a, std::vector<T> b,
               at::ScalarType type) {
   at::set_num_threads(1);
   const c10::InferenceMode no_autograd;
@@ -33,7 +33,7 @@ void multiply(benchmark::State& state, const Shape& s, std::vector<T> a, std::ve
 }
 
 const bool kRegistered = [] {
-  for (const Shape& shape : kShapes) {
+  for (const ProductShape& shape : kShapes) {
     add(shape, "fp32_torch", [&shape](benchmark::State& state) {
       multiply(state, shape, widened(random_values(shape.m * shape.k)),
                widened(random_values(shape.k * shape.n)), at::kFloat);

@@ -210,10 +210,9 @@ void SimulatedMember::hear(const Statement& statement) {
     const Bytes number(as_bytes(std::span(&statement.number, 1)).begin(),
                        as_bytes(std::span(&statement.number, 1)).end());
     machine_->receive(statement, number, now, now);
-  } else if (const auto* lacking = std::get_if<Lacking>(&statement.message)) {
-    if (machine_->can_restore(statement.author, lacking->payload)) {
-      machine_->restore(lacking->payload, now);
-    }
+  } else if (const auto* lacking = std::get_if<Lacking>(&statement.message);
+             lacking != nullptr && machine_->can_restore(statement.author, lacking->payload)) {
+    machine_->restore(lacking->payload, now);
   }
   settle();
   proceed();

@@ -179,7 +179,7 @@ std::string SimulatedRun::describe() const {
     for (const Opening& opening : state.open) {
       text += fmt::format(" {}.{} (", opening.round, opening.epoch);
       for (const Share& share : opening.roster) text += fmt::format("{} ", share.member);
-      text += ")";
+      text += ')';
     }
     text += "; ";
   }

@@ -54,7 +54,7 @@ std::string json_fault(std::string_view text, std::string_view otherwise) {
 
 template <typename Value>
 std::string print_json(const Value& value, JsonStyle style) {
-  using OnInvalid = typename Value::error_handler_t;
+  using OnInvalid = Value::error_handler_t;
   return value.dump(style.indent, ' ', style.ascii,
                     style.replace_invalid ? OnInvalid::replace : OnInvalid::strict);
 }

@@ -221,7 +221,7 @@ bool is_peft_folder(const fs::path& folder) { return is_file(folder / kPeftConfi
 
 fs::path peft_base(const fs::path& folder, const fs::path& base) {
   if (!base.empty()) return base;
-  const std::string named = read_peft_config(folder / kPeftConfigFile).base;
+  std::string named = read_peft_config(folder / kPeftConfigFile).base;
   if (!named.empty() && fs::is_directory(named)) return named;
   throw Error(
       fmt::format("the factors in {} belong to the model \"{}\" (base_model_name_or_path), which "

@@ -353,7 +353,7 @@ PrepareSummary prepare(const config::DataSection& data, const PrepareOptions& op
   }
   write_file(partial.path() / kRecordFile, print_record(record));
   partial.publish();
-  record.summary.folder = folder;
+  record.summary.folder = std::move(folder);
   return record.summary;
 }
 

@@ -139,7 +139,7 @@ class ArgumentReader {
           fail(fmt::format("{} is given twice", *name));
       } else if (keywords.empty()) {
         all.append(value(0));
-        all.text += ",";
+        all.text += ',';
       } else {
         fail("a positional argument follows a keyword argument");
       }
@@ -148,7 +148,7 @@ class ArgumentReader {
     for (const auto& [name, given] : keywords) {
       all.text += name + "=";
       all.append(given);
-      all.text += ",";
+      all.text += ',';
     }
     return {std::move(all.text), std::move(all.references), at_};
   }
@@ -191,7 +191,7 @@ class ArgumentReader {
     if (!is_name_start(peek())) return std::nullopt;
     size_t end = at_;
     while (end < line_.size() && (is_name_start(line_[end]) || is_digit(line_[end]))) ++end;
-    const std::string name(line_.substr(at_, end - at_));
+    std::string name(line_.substr(at_, end - at_));
     while (end < line_.size() && is_blank(line_[end])) ++end;
     if (end == line_.size() || line_[end] != '=') return std::nullopt;
     at_ = end + 1;
@@ -229,12 +229,12 @@ class ArgumentReader {
       last = value(depth + 1);
       ++values;
       all.append(last);
-      all.text += ",";
+      all.text += ',';
       separator(bracket);
       comma = comma || line_[at_ - 1] == ',';
     }
     if (bracket == ')' && values == 1 && !comma) return last;
-    all.text += "]";
+    all.text += ']';
     return all;
   }
 
@@ -255,9 +255,9 @@ class ArgumentReader {
     for (const auto& [name, given] : entries) {
       all.text += name + ":";
       all.append(given);
-      all.text += ",";
+      all.text += ',';
     }
-    all.text += "}";
+    all.text += '}';
     return all;
   }
 

@@ -80,7 +80,7 @@ bool Prompter::spells_unknown(std::string_view text, std::string_view name) {
   while (true) {
     const size_t end = std::min(text.find(name), text.size());
     Tokens tokens;
-    encoder_.encode(std::string(text.substr(0, end)), tokens);
+    encoder_.encode(text.substr(0, end), tokens);
     if (has_token(tokens, vocabulary_.unknown())) return false;
     if (end == text.size()) return true;
     text.remove_prefix(end + name.size());

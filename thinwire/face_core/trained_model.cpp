@@ -68,7 +68,7 @@ int64_t TrainedModel::context() const { return parts_->loaded.sequence; }
 std::string TrainedModel::generate(std::string_view prompt,
                                    const GenerationOptions& options) const {
   const convert::LoadedModel& loaded = parts_->loaded;
-  std::vector<int32_t> tokens = loaded.vocabulary->encode(std::string(prompt));
+  std::vector<int32_t> tokens = loaded.vocabulary->encode(prompt);
   if (loaded.begin >= 0) tokens.insert(tokens.begin(), loaded.begin);
   if (tokens.empty()) throw UsageError("this model begins no text without a prompt; give one");
   if (options.tokens < 1) {
@@ -80,7 +80,7 @@ std::string TrainedModel::generate(std::string_view prompt,
   data::TextStream stream(*loaded.vocabulary);
   for (const int32_t token : tokens) (void)stream.push(token);
   std::string text;
-  const auto put = [&](std::string piece) {
+  const auto put = [&](const std::string& piece) {
     text += piece;
     return piece.empty() || !options.on_text || options.on_text(piece);
   };

@@ -62,7 +62,7 @@ template <typename Shape, int64_t... kRow>
 [[gnu::always_inline]] inline void multiply_block(const Product& p, const float* panel, int64_t row,
                                                   int64_t column, int64_t width,
                                                   std::integer_sequence<int64_t, kRow...>) {
-  using Lanes = typename Shape::Lanes;
+  using Lanes = Shape::Lanes;
   Lanes sums[sizeof...(kRow)][2] = {};
   const int64_t stride = left_stride(p), step = p.left_step;
   const float* const left = p.left + row * stride;

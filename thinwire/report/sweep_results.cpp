@@ -162,7 +162,7 @@ class Collector {
       for (const double each : values(value)) sum += each;
       return sum / static_cast<double>(runs.size());
     };
-    using Summary = events::Summary;
+    using events::Summary;
     std::vector<std::string> cells = {fmt::format("{}", runs.size())};
     cells.push_back(spread_cell(values([](const Summary& run) { return run.train_loss; }), 3));
     for (const std::string& set : measured_.sets) {

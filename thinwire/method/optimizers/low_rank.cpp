@@ -23,7 +23,7 @@ struct RankRule {
   int64_t rank;
 };
 
-std::optional<RankRule> rule_of(std::string_view entry) {
+std::optional<RankRule> rank_rule_of(std::string_view entry) {
   const size_t equals = entry.rfind('=');
   if (equals == std::string_view::npos || equals == 0) return std::nullopt;
   const std::string_view digits = entry.substr(equals + 1);
@@ -48,7 +48,7 @@ std::vector<TensorSpec> hidden_matrices(ModelSpec model) {
 void check_patterns(std::string_view section, const LowRankFields& fields,
                     const std::vector<TensorSpec>& matrices) {
   for (const std::string& entry : fields.ranks) {
-    const auto rule = rule_of(entry);
+    const auto rule = rank_rule_of(entry);
     if (!rule) {
       throw UsageError(fmt::format(
           "[{}] ranks must be like \"*.mlp.*=64\", a pattern and a rank >= 0, got \"{}\"", section,
@@ -100,7 +100,7 @@ LowRankShape low_rank_shape(const LowRankFields& fields, const TensorSpec& tenso
   const int64_t smaller = std::min(shape.rows, shape.columns);
   shape.rank = fields.rank > 0 ? fields.rank : std::max<int64_t>(smaller / 4, 1);
   for (const std::string& entry : fields.ranks) {
-    const auto rule = rule_of(entry);
+    const auto rule = rank_rule_of(entry);
     if (!rule || !matches_pattern(rule->pattern, tensor.name)) continue;
     shape.rank = rule->rank;
     break;

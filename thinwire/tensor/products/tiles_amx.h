@@ -94,12 +94,12 @@ class AmxTiles {
   // A where it is, if its registers are whole there and are not loaded so often, or from so few
   // rows, that their places in the L1 cache matter; or copied, with zeros where nothing is.
   static Left in_registers(int64_t rows, int64_t columns, int64_t units, LeftOperand<Bf16> A) {
-    constexpr int64_t kFewRows = 64, kFewColumns = 256;
+    constexpr int64_t kFewLeftRows = 64, kFewLeftColumns = 256;
     const bool is_whole = A.unit == 2 && rows % kAmxRows == 0 && units % kAmxUnits == 0;
     const bool is_aligned =
         reinterpret_cast<uintptr_t>(A.values) % (kLeftRow * sizeof(Bf16)) == 0 &&
         A.row % kLeftRow == 0;
-    if (is_whole && (rows <= kFewRows || (columns <= kFewColumns && is_aligned))) {
+    if (is_whole && (rows <= kFewLeftRows || (columns <= kFewLeftColumns && is_aligned))) {
       return {A.values, A.row, kLeftRow, kTileRows * A.row};
     }
     thread_local AlignedBuffer<Bf16> buffer;
