@@ -69,6 +69,8 @@ Recipe random_recipe() {
   if (recipe.preference.loss != PreferenceLoss::kSigmoid) recipe.preference.label_smoothing = 0;
   recipe.model.heads = *rc::gen::inRange(1, 20);
   recipe.model.hidden = recipe.model.heads * 2 * *rc::gen::inRange(1, 20);
+  recipe.train.microbatch =
+      std::min<int64_t>(recipe.train.microbatch, 1000);  // batch has a limit, too
   recipe.train.batch = recipe.train.workers + recipe.train.microbatch;
   recipe.train.sequence = 1;
   recipe.train.launcher = recipe.links.paced ? Launcher::kMpi : Launcher::kThreads;
