@@ -1,4 +1,4 @@
-"""One step of DisTrO in plain PyTorch, for comparison: the equations of docs/methods/distro.md."""
+"""One step of DisTrO in plain PyTorch, for comparison: the equations of thinwire/methods/distro/distro.md."""
 
 import math
 

@@ -80,7 +80,8 @@ TEST_F(NumericsVersion, ANoticeNamesAnOptimizerThatTookOtherSteps) {
   run();
   turn_back(4);
   run();
-  EXPECT_THAT(log(), HasSubstr("in which fira took other steps (docs/optimizers/fira.md)"));
+  EXPECT_THAT(log(),
+              HasSubstr("in which fira took other steps (thinwire/optimizers/fira/fira.md)"));
 }
 
 // Its recipe has the old default.

@@ -80,8 +80,8 @@ void check_numerics(const CheckpointReader& checkpoint, const config::Recipe& re
       "workers still agree, but from here on {} differ from those of a run that the "
       "earlier program would have finished",
       meta.numerics_version, kNumericsVersion,
-      other_steps ? fmt::format(", in which {} took other steps (docs/optimizers/{}.md)",
-                                recipe.optim.method, recipe.optim.method)
+      other_steps ? fmt::format(", in which {0} took other steps (thinwire/optimizers/{0}/{0}.md)",
+                                recipe.optim.method)
                   : "",
       other_steps ? "results" : "the last bits of results may"));
 }

@@ -1,5 +1,6 @@
 // How DisTrO cuts parameter tensors into tiles, and how many coefficients it keeps of each
-// (docs/methods/distro.md; DeMo, arXiv 2411.19870, section 3): a pure function of the shapes.
+// (thinwire/methods/distro/distro.md; DeMo, arXiv 2411.19870, section 3): a pure function of the
+// shapes.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ using Dimension = std::vector<MemoryOption>;
 
 const MemoryOption kAsGiven = {};
 
-// By how far published losses are behind AdamW's at equal tokens (docs/optimizers).
+// By how far published losses are behind AdamW's at equal tokens (the optimizers' pages).
 Dimension optimizers(const config::Recipe& recipe) {
   Dimension chosen = {kAsGiven};
   const auto add = [&](std::string name, std::vector<std::string> fields, int quality_cost) {

@@ -89,7 +89,7 @@ std::unique_ptr<RoundSource> recipe_rounds(const config::Recipe& recipe, uint64_
 // = "speed"). At the end of every round of sync_every steps each worker sends how many rows per
 // second it computed in that round, before its pseudo-gradient. All collect these speeds one round
 // later, so that no worker waits for them, and divide the following round by them.
-// docs/methods/members.md.
+// docs/members.md.
 class MeasuredSpeeds {
  public:
   // All arguments must outlive it.

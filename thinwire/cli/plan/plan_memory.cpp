@@ -116,7 +116,7 @@ void print_text(const PlanMemoryArguments& arguments, const std::vector<MemoryCh
   fmt::print("{}\n", table_of(arguments, best, given.flops_per_token()).terminal());
   fmt::print(
       "The best first: what changes the result least, then what computes least. Each optimizer "
-      "needs\nits own learning rate (docs/optimizers).\n\n");
+      "needs\nits own learning rate (its page under thinwire/optimizers).\n\n");
   for (size_t i = 0; i < best.size(); ++i) {
     fmt::print(
         "{}: {}\n", i + 1,

@@ -284,9 +284,9 @@ const method::DilocoOptions& options_of(const config::Section& section) {
 
 }  // namespace
 
-// DiLoCo and its presets (docs/methods/diloco.md): workers, or clusters of them, train their own
-// weights. Fragment by fragment, the pseudo-gradients (the shared weights minus a worker's own) are
-// summed over all, while the workers wait or continue training.
+// DiLoCo and its presets (thinwire/methods/diloco/diloco.md): workers, or clusters of them, train
+// their own weights. Fragment by fragment, the pseudo-gradients (the shared weights minus a
+// worker's own) are summed over all, while the workers wait or continue training.
 const Algorithm kDiloco = {
     .name = "diloco",
     .strategy = [](const Worker& worker,

@@ -1,7 +1,8 @@
-// The arithmetic of outer steps (docs/methods/diloco.md) and its state: a worker's pseudo-gradient,
-// the step of the shared weights along the mean, and the worker's own correction. All of it is fp32
-// with a fixed graph of operations; all buffers are in the order of the fragments. Shared weights
-// and the outer velocity are where the params are, in memory or in files (train.offload).
+// The arithmetic of outer steps (thinwire/methods/diloco/diloco.md) and its state: a worker's
+// pseudo-gradient, the step of the shared weights along the mean, and the worker's own correction.
+// All of it is fp32 with a fixed graph of operations; all buffers are in the order of the
+// fragments. Shared weights and the outer velocity are where the params are, in memory or in files
+// (train.offload).
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // 2019, arXiv 1805.09767) and Streaming DiLoCo (Douillard et al. 2025, arXiv 2501.18512) are the
 // same algorithm with other defaults: presets, each a method with a table of its own. Here are the
 // recipe fields, the fragments into which a model is cut, the bytes sent and the state kept; the
-// code is in diloco.cpp, the equations are in docs/methods/diloco.md.
+// code is in diloco.cpp, the equations are in thinwire/methods/diloco/diloco.md.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ constexpr std::span<const std::string_view> names_of(OuterOptimizer) {
   return kOuterOptimizerNames;
 }
 
-// What workers do while sums are in flight (docs/methods/diloco.md).
+// What workers do while sums are in flight (thinwire/methods/diloco/diloco.md).
 enum class Overlap : uint8_t { kNone, kInner, kDelayed, kEager };
 inline constexpr std::string_view kOverlapNames[] = {"none", "inner", "delayed", "eager"};
 constexpr std::span<const std::string_view> names_of(Overlap) { return kOverlapNames; }

@@ -251,9 +251,9 @@ const method::DistroOptions& options_of(const config::Section& section) {
 }  // namespace
 
 // DisTrO: every worker sends the largest DCT coefficients of its own momentum, and all apply the
-// mean of what was sent (docs/methods/distro.md; DisTrO report, 2024; DeMo, arXiv 2411.19870). No
-// gradient is summed over the workers and no optimizer state is synchronised. A round continues
-// with the members whose payloads were committed.
+// mean of what was sent (thinwire/methods/distro/distro.md; DisTrO report, 2024; DeMo, arXiv
+// 2411.19870). No gradient is summed over the workers and no optimizer state is synchronised. A
+// round continues with the members whose payloads were committed.
 
 // State: "distro.momentum" (local; coefficients, see distro_encoder.h) and, with update = "adamw",
 // the optimizer's (consensus). A gradient that is not finite is an Error and changes nothing.

@@ -1,6 +1,6 @@
 // The receiving half of DisTrO: from a round's committed payloads to updated parameters
-// (docs/methods/distro.md). Everything here must have the same bits on every replica, whatever the
-// number of threads and the instruction set.
+// (thinwire/methods/distro/distro.md). Everything here must have the same bits on every replica,
+// whatever the number of threads and the instruction set.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // The sending half of DisTrO: one worker's momentum and what it sends of it
-// (docs/methods/distro.md). The momentum is kept as coefficients (methods/distro/tile_work.h).
+// (thinwire/methods/distro/distro.md). The momentum is kept as coefficients
+// (methods/distro/tile_work.h).
 #pragma once
 
 #include <algorithm>

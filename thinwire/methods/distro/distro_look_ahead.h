@@ -1,5 +1,5 @@
-// The look-ahead of overlapped DisTrO (docs/methods/distro.md): where this worker's own momentum
-// would take the weights, while the shared update is still in flight. Purely local.
+// The look-ahead of overlapped DisTrO (thinwire/methods/distro/distro.md): where this worker's own
+// momentum would take the weights, while the shared update is still in flight. Purely local.
 #pragma once
 
 #include <memory>
@@ -45,9 +45,9 @@ class DistroLookAhead {
   std::vector<Workspace> workspaces_;  // by thread
 };
 
-// The stateless client of DisTrO (docs/methods/distro.md): it keeps nothing between rounds, takes
-// local steps from the shared weights, and sends the largest coefficients of the local delta, the
-// sum of these steps.
+// The stateless client of DisTrO (thinwire/methods/distro/distro.md): it keeps nothing between
+// rounds, takes local steps from the shared weights, and sends the largest coefficients of the
+// local delta, the sum of these steps.
 class DistroStateless {
  public:
   // Options, params, gradients and threads must outlive the client.

@@ -1,5 +1,6 @@
 // Facts of DisTrO: its recipe section [distro], what it sends and what it keeps.
-// docs/methods/distro.md explains the method (DisTrO report, 2024; DeMo, arXiv 2411.19870).
+// thinwire/methods/distro/distro.md explains the method (DisTrO report, 2024; DeMo, arXiv
+// 2411.19870).
 #pragma once
 
 #include <cstdint>

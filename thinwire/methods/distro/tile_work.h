@@ -1,6 +1,6 @@
-// What DisTrO does with all tiles of a model (docs/methods/distro.md): on the device where the
-// arenas have a copy, if they have one, else on the CPU. Both give the same bits, with any number
-// of threads; payloads are packed and unpacked on the CPU.
+// What DisTrO does with all tiles of a model (thinwire/methods/distro/distro.md): on the device
+// where the arenas have a copy, if they have one, else on the CPU. Both give the same bits, with
+// any number of threads; payloads are packed and unpacked on the CPU.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// Sparse pseudo-gradients (docs/methods/sparseloco.md): a worker sends the largest values of each
-// chunk of its pseudo-gradient in two bits each and keeps the rest; the mean is taken over what all
-// workers sent. The bits of both depend neither on the number of threads nor on the instruction
-// set.
+// Sparse pseudo-gradients (thinwire/methods/sparseloco/sparseloco.md): a worker sends the largest
+// values of each chunk of its pseudo-gradient in two bits each and keeps the rest; the mean is
+// taken over what all workers sent. The bits of both depend neither on the number of threads nor on
+// the instruction set.
 #pragma once
 
 #include <memory>

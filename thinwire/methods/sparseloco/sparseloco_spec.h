@@ -1,7 +1,7 @@
 // Facts of SparseLoCo (Sarfi et al. 2025, arXiv 2508.15706): DiLoCo in which workers send the
 // largest few per cent of their pseudo-gradients' values, in two bits each, and keep the rest for
 // later (error feedback). The code is in sparseloco.cpp, the equations in
-// docs/methods/sparseloco.md.
+// thinwire/methods/sparseloco/sparseloco.md.
 #pragma once
 
 #include <cstdint>

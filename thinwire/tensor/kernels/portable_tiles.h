@@ -1,7 +1,7 @@
-// DisTrO's arithmetic on tiles (docs/methods/distro.md), written once for CPU and GPU like the
-// passes of portable_kernels.h, with one call per tile. Every operation is rounded by itself, in
-// the graph that dct.h describes, so a GPU's results have the bits of the CPU's vector code: sums
-// over lanes are only used for counting.
+// DisTrO's arithmetic on tiles (thinwire/methods/distro/distro.md), written once for CPU and GPU
+// like the passes of portable_kernels.h, with one call per tile. Every operation is rounded by
+// itself, in the graph that dct.h describes, so a GPU's results have the bits of the CPU's vector
+// code: sums over lanes are only used for counting.
 //
 // A tile has h rows and w columns, n = h * w slots; slot a * w + b is the coefficient of vertical
 // frequency a and horizontal frequency b. T tiles of one tensor, G of them side by side.
