@@ -36,6 +36,24 @@ class Init(unittest.TestCase):
         said = self.thinwire("train", "mine.toml", "train.steps=2", "schedule.warmup=1")
         self.assertIn("runs/mine: 2 steps", said)
 
+    def test_a_trained_model_is_tuned(self):
+        self.thinwire("init", "mine.toml", "--text", "books", "--flops", "20G")
+        self.thinwire("prepare", "mine.toml", "-q")
+        self.thinwire("train", "mine.toml", "train.steps=2", "schedule.warmup=1", "-q")
+        said = self.thinwire("init", "tuned.toml", "--text", "books", "--model", "runs/mine", "--flops", "20G")
+        self.assertIn(" parameters of LoRA, ", said)
+        recipe = (self.folder / "tuned.toml").read_text()
+        self.assertIn('init = "runs/mine"', recipe)
+        self.assertRegex(recipe, r'vocabulary_model = "runs/mine/.*vocabulary.model"')
+        self.thinwire("prepare", "tuned.toml", "-q")
+        said = self.thinwire("train", "tuned.toml", "train.steps=2", "schedule.warmup=1")
+        self.assertIn("runs/tuned: 2 steps", said)
+
+    def test_a_folder_without_a_model_is_named(self):
+        said = self.thinwire("init", "tuned.toml", "--text", "books", "--model", "books", "--flops", "20G", status=1)
+        self.assertIn("books holds no model: expected a run folder", said)
+        self.assertFalse((self.folder / "tuned.toml").exists())
+
     def test_the_speed_of_this_machine_is_measured(self):
         said = self.thinwire("init", "mine.toml", "--text", "books", "--hours", "0.5")
         self.assertIn("FLOP/s", said)

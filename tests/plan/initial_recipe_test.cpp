@@ -93,6 +93,48 @@ TEST(InitialRecipe, TheLineDecidesWhatIsExchanged) {
   EXPECT_EQ(initial_recipe(asked).recipe.sync.method, "allreduce") << "nobody to exchange with";
 }
 
+// Of stories260K's shape.
+InitialQuestion tuning_question() {
+  InitialQuestion asked = question();
+  std::vector<std::string> fields = tuning_fields("imported");
+  for (const char* field :
+       {"model.hidden=64", "model.layers=5", "model.heads=8", "model.vocab=512"}) {
+    fields.emplace_back(field);
+  }
+  asked.model = {"imported", "imported/vocabulary.model", method::load_recipe({}, fields)};
+  asked.text_bytes = 2e6;
+  return asked;
+}
+
+TEST(InitialRecipe, ATrainedModelIsTunedByLowRankFactors) {
+  const InitialChoice choice = initial_recipe(tuning_question());
+  const config::Recipe& recipe = choice.recipe;
+  EXPECT_EQ(recipe.train.init, "imported");
+  EXPECT_EQ(recipe.data.vocabulary_model, "imported/vocabulary.model");
+  EXPECT_EQ(recipe.adapter.kind, "lora");
+  EXPECT_EQ(recipe.optim.lr, 2e-4);
+  EXPECT_LT(choice.parameters, 150'000) << "the factors alone";
+  EXPECT_TRUE(choice.text_is_short);
+  EXPECT_EQ(recipe.train.batch, 16);
+  EXPECT_NEAR(choice.tokens, 3 * choice.text_tokens, 16 * 512);
+}
+
+TEST(InitialRecipe, TuningTakesSmallerStepsOrFewerOfThemWhereThereIsLess) {
+  InitialQuestion asked = tuning_question();
+  asked.text_bytes = 60e3;
+  EXPECT_LT(initial_recipe(asked).recipe.train.batch, 16);
+  EXPECT_GE(initial_recipe(asked).recipe.train.steps, 20);
+  asked.text_bytes = 1e9;
+  asked.hours = 0.1;
+  const InitialChoice choice = initial_recipe(asked);
+  EXPECT_FALSE(choice.text_is_short);
+  EXPECT_LE(choice.seconds, 360);
+  asked.text_bytes = 1e3;
+  EXPECT_THAT(
+      [&] { initial_recipe(asked); },
+      ThrowsMessage<UsageError>(HasSubstr("769 tokens are too few for 1 member: they are 1")));
+}
+
 TEST(InitialRecipe, WhatIsTooLittleIsRefused) {
   InitialQuestion asked = question();
   asked.text_bytes = 99e3;

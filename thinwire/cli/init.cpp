@@ -10,14 +10,20 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/architectures/llama/llama_spec.h"
 #include "thinwire/base/cores.h"
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/cli/plan/plan.h"
+#include "thinwire/convert/load.h"
 #include "thinwire/data/text.h"
+#include "thinwire/data/vocabulary.h"
+#include "thinwire/method/registry.h"
 #include "thinwire/plan/initial_recipe.h"
+#include "thinwire/train/initial_model.h"
 
 namespace thinwire::cli {
 namespace {
@@ -31,7 +37,7 @@ constexpr double kFirstGuess = 30e9;
 
 struct InitArguments {
   plan::InitialQuestion question;
-  std::string out;
+  std::string out, model;
 };
 
 double bytes_of(const std::vector<data::InputFile>& text) {
@@ -58,6 +64,40 @@ config::DocumentEnd document_end(const std::vector<data::InputFile>& text) {
   return config::DocumentEnd::kBlankLine;
 }
 
+// The model in a folder, to be tuned.
+plan::TunedModel tuned_model(const std::string& folder) {
+  plan::TunedModel model = {.folder = folder, .vocabulary = {}, .recipe = {}};
+  model.recipe = method::load_recipe({}, plan::tuning_fields(folder));
+  train::take_initial_model(model.recipe);
+  if (model.recipe.model.architecture != method::kLlama.name) {
+    throw UsageError(fmt::format(
+        "--model {}: a {} does not write text; begin with recipes/glue.toml (docs/finetuning.md)",
+        folder, model.recipe.model.architecture));
+  }
+  const auto run = convert::open_run(folder);
+  const auto vocabulary =
+      data::Vocabulary::find_in(run == nullptr ? fs::path(folder) : run->folder());
+  if (vocabulary == nullptr) {
+    throw UsageError(
+        fmt::format("--model {}: there is no vocabulary, and text cannot be prepared without the "
+                    "model's own; add its tokenizer.json or tokenizer.model",
+                    folder));
+  }
+  model.vocabulary = vocabulary->file().string();
+  return model;
+}
+
+// FLOP/s in training of this machine, with the recipe of a usual one.
+double speed_here(plan::InitialQuestion question) {
+  question.flops = kFirstGuess;
+  question.hours = 1;
+  if (question.model) return flops_here(question.model->recipe, /*hosts=*/true, "--flops");
+  const plan::InitialChoice usual = plan::initial_recipe(question);
+  config::Recipe measured = usual.recipe;
+  measured.model.vocab = usual.vocabulary;
+  return flops_here(measured, /*hosts=*/true, "--flops");
+}
+
 // The recipe's file as the name of a run: "my run.toml" -> "my-run".
 std::string run_name(const fs::path& recipe) {
   std::string name = recipe.stem().string();
@@ -74,16 +114,11 @@ void init(InitArguments arguments) {
   const std::vector<data::InputFile> text = data::list_inputs(question.text);
   question.text_bytes = bytes_of(text);
   question.document = document_end(text);
+  if (!arguments.model.empty()) question.model = tuned_model(arguments.model);
   const bool here = question.flops == 0;
   if (here) {
     question.threads = available_cores();
-    plan::InitialQuestion guess = question;
-    guess.flops = kFirstGuess;
-    guess.hours = 1;
-    const plan::InitialChoice usual = plan::initial_recipe(guess);
-    config::Recipe measured = usual.recipe;
-    measured.model.vocab = usual.vocabulary;
-    question.flops = flops_here(measured, /*hosts=*/true, "--flops");
+    question.flops = speed_here(question);
   }
   const plan::InitialChoice choice = plan::initial_recipe(question);
   const std::string machines = question.members > 1
@@ -95,10 +130,13 @@ void init(InitArguments arguments) {
       format_bytes(question.text_bytes), format_seconds(3600 * question.hours), machines,
       format_count(question.flops));
   write_file(out, head + choice.toml);
-  fmt::print("{}: {} parameters, {} tokens, about {}{}\n", out.string(),
-             format_parameters(static_cast<double>(choice.parameters)), format_count(choice.tokens),
-             format_seconds(choice.seconds),
-             choice.text_is_short ? "; a larger model would need more text" : "");
+  const std::string_view short_text = !choice.text_is_short ? ""
+                                      : question.model      ? "; more text could teach it more"
+                                                       : "; a larger model would need more text";
+  fmt::print("{}: {} parameters{}, {} tokens, about {}{}\n", out.string(),
+             format_parameters(static_cast<double>(choice.parameters)),
+             question.model ? " of LoRA" : "", format_count(choice.tokens),
+             format_seconds(choice.seconds), short_text);
   fmt::print("  thinwire prepare {}\n", out.string());
   fmt::print("  thinwire {} {}\n", question.members == 1 ? "train" : "serve", out.string());
 }
@@ -118,6 +156,11 @@ void add_init(CLI::App& app) {
       ->add_option("--text", question.text,
                    "Files or folders of text (.txt, .jsonl, also .gz, .bz2, .zst)")
       ->required()
+      ->check(existing_path());
+  command
+      ->add_option("--model", arguments->model,
+                   "Folder of a trained model that the text is to tune (a Hugging Face folder, an "
+                   "imported checkpoint, or a run); without it a model is trained from scratch")
       ->check(existing_path());
   question.hours = 1;
   add_number(*command, "--hours", question.hours, {0.01, 1e5}, "How long training may take");

@@ -30,6 +30,13 @@ constexpr double kSmallExchange = 0.1;
 // Exchanges of a run that one bit a weight was measured with, and the most steps between two.
 constexpr int64_t kExchanges = 69, kMostBetween = 58, kFewestBetween = 8;
 constexpr int64_t kFewestSteps = 100;
+// Of tuning: times that the text is read, rows of a step and tokens of a row; bytes a token.
+constexpr double kTuningEpochs = 3;
+constexpr int64_t kTuningRows = 16, kTuningSequence = 512, kFewestTuningSteps = 20;
+constexpr double kTuningBytesAToken = 3.9;
+// QLoRA's rate up to 13 G parameters, and of larger models (Dettmers et al. 2023, arXiv 2305.14314,
+// table 9).
+constexpr double kLargeModel = 20e9;
 constexpr std::array<int64_t, 16> kWidths = {32,  64,  96,  128, 160,  192,  256,  320,
                                              384, 512, 640, 768, 1024, 1280, 1536, 2048};
 
@@ -73,14 +80,18 @@ std::string print_tables(const std::vector<Table>& tables) {
   return text;
 }
 
-config::Recipe load(const std::vector<Table>& tables) {
+std::vector<std::string> fields_of(const std::vector<Table>& tables) {
   std::vector<std::string> fields;
   for (const Table& table : tables) {
     for (const Line& line : table.lines) {
       fields.push_back(fmt::format("{}.{}={}", table.name, line.field, line.value));
     }
   }
-  return method::load_recipe({}, fields);
+  return fields;
+}
+
+config::Recipe load(const std::vector<Table>& tables) {
+  return method::load_recipe({}, fields_of(tables));
 }
 
 Table model_table(int64_t width) {
@@ -199,36 +210,82 @@ Size choose_size(const InitialQuestion& question) {
   return *chosen;
 }
 
-std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
-                             const Steps& steps) {
+Table data_table(const InitialQuestion& question, const Line& vocabulary) {
   std::string text;
   for (const std::string& path : question.text) text += (text.empty() ? "" : ", ") + quoted(path);
-  std::vector<Table> tables = {
-      {"run", {{"name", quoted(question.name)}}},
-      {"data",
-       {{"dir", quoted("data/" + question.name)},
-        {"text", "[" + text + "]"},
-        {"document", quoted(std::string(name_of(question.document))),
-         "what ends a document of a .txt file"},
-        {"vocabulary_size", fmt::format("{}", size.vocabulary)}}},
-      model_table(size.width),
-      {"train",
-       {{"steps", fmt::format("{}", steps.steps),
-         fmt::format("{} tokens, {:.0f} a parameter; {:.1f} times the text",
-                     format_count(steps.tokens()),
-                     steps.tokens() / static_cast<double>(size.parameters),
-                     steps.tokens() / size.text_tokens)},
-        {"batch", fmt::format("{}", steps.rows), "rows of a step"},
-        {"sequence", fmt::format("{}", size.sequence), "tokens of a row"},
-        {"workers", fmt::format("{}", question.members)},
-        {"precision", "\"auto\"", "bf16 where the processor has it"}}},
-      {"optim",
-       {{"method", "\"muon\"", "rate, betas and warm-up by rule: thinwire recipe shows them"}}},
-  };
+  return {"data",
+          {{"dir", quoted("data/" + question.name)},
+           {"text", "[" + text + "]"},
+           {"document", quoted(std::string(name_of(question.document))),
+            "what ends a document of a .txt file"},
+           vocabulary}};
+}
+
+Table train_table(const InitialQuestion& question, const Size& size, const Steps& steps,
+                  const std::string& tokens) {
+  Table table = {
+      "train",
+      {{"steps", fmt::format("{}", steps.steps),
+        fmt::format("{}; {:.1f} times the text", tokens, steps.tokens() / size.text_tokens)},
+       {"batch", fmt::format("{}", steps.rows), "rows of a step"},
+       {"sequence", fmt::format("{}", size.sequence), "tokens of a row"},
+       {"workers", fmt::format("{}", question.members)},
+       {"precision", "\"auto\"", "bf16 where the processor has it"}}};
   if (question.members == 1 && question.threads > 0) {
-    const auto train = std::ranges::find(tables, "train", &Table::name);
-    train->lines.push_back({"threads", fmt::format("{}", question.threads), "of this machine"});
+    table.lines.push_back({"threads", fmt::format("{}", question.threads), "of this machine"});
   }
+  return table;
+}
+
+std::vector<Table> from_scratch(const InitialQuestion& question, const Size& size,
+                                const Steps& steps) {
+  const std::string tokens =
+      fmt::format("{} tokens, {:.0f} a parameter", format_count(steps.tokens()),
+                  steps.tokens() / static_cast<double>(size.parameters));
+  return {
+      {"run", {{"name", quoted(question.name)}}},
+      data_table(question, {"vocabulary_size", fmt::format("{}", size.vocabulary)}),
+      model_table(size.width),
+      train_table(question, size, steps, tokens),
+      {"optim",
+       {{"method", "\"muon\"", "rate, betas and warm-up by rule: thinwire recipe shows them"}}}};
+}
+
+// What is said of the model that is tuned.
+std::vector<Table> tuning_tables(const std::string& folder) {
+  return {{"train", {{"init", quoted(folder), "the model: its weights, shape and arithmetic"}}},
+          {"adapter",
+           {{"kind", "\"lora\"", "two small factors beside each matrix are trained"},
+            {"rank", "16"},
+            {"alpha", "32"},
+            {"targets", "[\"*_proj\"]"}}}};
+}
+
+std::vector<Table> tuning(const InitialQuestion& question, const Size& size, const Steps& steps) {
+  const TunedModel& model = *question.model;
+  std::vector<Table> of_model = tuning_tables(model.folder);
+  Table train =
+      train_table(question, size, steps, fmt::format("{} tokens", format_count(steps.tokens())));
+  train.lines.insert(train.lines.begin(), of_model[0].lines[0]);
+  const auto whole = static_cast<double>(
+      method::parameter_count(method::tensors_of(method::ModelSpec(model.recipe))));
+  return {{"run", {{"name", quoted(question.name)}}},
+          data_table(question, {"vocabulary_model", quoted(model.vocabulary), "the model's own"}),
+          std::move(train),
+          std::move(of_model[1]),
+          {"optim",
+           {{"lr", whole < kLargeModel ? "2e-4" : "1e-4", "arXiv 2305.14314, table 9"},
+            {"weight_decay", "0"}}},
+          {"adamw", {{"beta2", "0.999"}}},
+          {"schedule", {{"warmup", fmt::format("{}", steps.steps / 25)}}},
+          {"eval", {{"every", fmt::format("{}", std::max<int64_t>(1, steps.steps / 10))}}}};
+}
+
+// The run's tables, with those of how its members exchange.
+std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
+                             const Steps& steps) {
+  std::vector<Table> tables =
+      question.model ? tuning(question, size, steps) : from_scratch(question, size, steps);
   const double step_s = size.seconds / static_cast<double>(steps.steps);
   for (Table& table : sync_tables(question, size, step_s, steps.steps)) {
     tables.push_back(std::move(table));
@@ -236,17 +293,55 @@ std::vector<Table> tables_of(const InitialQuestion& question, const Size& size,
   return tables;
 }
 
+// As many tokens as the time suffices for, and three times the text at most.
+Size tuned_size(const InitialQuestion& question) {
+  config::Recipe recipe = question.model->recipe;
+  recipe.train.sequence = kTuningSequence;
+  Size size = {.vocabulary = recipe.model.vocab,
+               .parameters = method::parameter_count(method::tensors_of(recipe)),
+               .sequence = kTuningSequence,
+               .text_tokens = question.text_bytes / kTuningBytesAToken};
+  const double tokens_a_second = question.flops * static_cast<double>(question.members) *
+                                 kComputing / method::train_flops_per_token(recipe);
+  const double wanted = kTuningEpochs * size.text_tokens;
+  size.tokens = std::min(wanted, 3600 * question.hours * tokens_a_second);
+  size.text_is_short = size.tokens == wanted;
+  size.seconds = size.tokens / tokens_a_second;
+  return size;
+}
+
+// Steps of a usual size, or smaller ones where those would be too few.
+Steps tuning_steps(const Size& size, int64_t members) {
+  const double rows = size.tokens / static_cast<double>(size.sequence);
+  const double wanted = std::min(static_cast<double>(kTuningRows), rows / kFewestSteps);
+  const auto share = std::max<int64_t>(1, static_cast<int64_t>(wanted) / members);
+  const auto steps = static_cast<int64_t>(rows) / (share * members);
+  if (steps < kFewestTuningSteps) {
+    throw UsageError(fmt::format(
+        "{} tokens are too few for {}: they are {} steps of a row of {} tokens from each, and {} "
+        "are needed at least; more text or more hours would give more tokens",
+        format_count(size.tokens), counted(members, "member"), steps, size.sequence,
+        kFewestTuningSteps));
+  }
+  return {steps, share * members, static_cast<double>(share * members * size.sequence)};
+}
+
 }  // namespace
 
+std::vector<std::string> tuning_fields(const std::string& folder) {
+  return fields_of(tuning_tables(folder));
+}
+
 InitialChoice initial_recipe(const InitialQuestion& question) {
-  if (question.text_bytes < kLeastText) {
+  if (!question.model && question.text_bytes < kLeastText) {
     throw UsageError(
         fmt::format("the text has {}, and a model from scratch needs {} at least; a trained model "
-                    "can be fine-tuned on less (docs/finetuning.md)",
+                    "can be tuned on less (--model)",
                     format_bytes(question.text_bytes), format_bytes(kLeastText)));
   }
-  const Size size = choose_size(question);
-  const Steps steps = steps_for(size, question.members);
+  const Size size = question.model ? tuned_size(question) : choose_size(question);
+  const Steps steps =
+      question.model ? tuning_steps(size, question.members) : steps_for(size, question.members);
   InitialChoice choice = {.vocabulary = size.vocabulary,
                           .parameters = size.parameters,
                           .text_tokens = size.text_tokens,
