@@ -143,6 +143,7 @@ def arrays_in(memory: Memory) -> "Arrays":
     """The tensors as arrays in place."""
     import numpy as np
 
+    assert memory.bytes is not None
     values = np.frombuffer(memory.bytes, np.float32)
     arrays = {}
     for tensor in memory.tensors:

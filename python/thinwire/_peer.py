@@ -38,7 +38,7 @@ class Memory(NamedTuple):
     """The tensors of a worker's weights, or of its gradients: float32, row-major."""
 
     tensors: list[Tensor]
-    bytes: mmap.mmap
+    bytes: Optional[mmap.mmap]  #: None: another process of this member has them
 
 
 class Rows(NamedTuple):
@@ -50,6 +50,7 @@ class Rows(NamedTuple):
     ranges: list[tuple[int, int]]  #: first row, and how many
     begins: bool  #: with new weights from others; what an optimizer here has learnt is of no use
     tokens: Optional["Tokens"]  #: of the rows, in a run of a language model
+    changed: bool = True  #: the weights may be others than those that were handed over
 
 
 class Tokens(NamedTuple):

@@ -15,8 +15,10 @@ import torch
 from ._peer import Peer, StepReport
 from ._program import Error
 from ._runs import checkpoint_step, newest_checkpoint
+from ._torch_ranks_peer import RanksPeer
 from ._torch_run import Run, local
-from ._torch_tensors import recipe, tensors, trained
+from ._torch_places import part_from_first
+from ._torch_tensors import is_sharded, recipe, tensors, trained, whole
 
 #: A module, or parameters, or groups of them: ``{"params": […], "weight_decay": 0}``.
 Params = Union[torch.nn.Module, Iterable[torch.Tensor], Iterable[Dict[str, Any]], Iterable[Tuple[str, torch.Tensor]]]
@@ -324,6 +326,7 @@ class Optimizer(torch.optim.Optimizer):
         assert inner is not None and asked is not None
         if asked.begins:
             self._set_state(self._fresh)
+        self.run._average()
         norm = _norm(parameter.grad for _, parameter in self.run._trained)
         if not math.isfinite(norm):
             raise Error(f"step {asked.step + 1}: the norm of the gradient is {norm}; the weights are as they were")
@@ -338,24 +341,43 @@ class Optimizer(torch.optim.Optimizer):
     def _save_state(self, checkpoint: str) -> None:
         """Beside a checkpoint that the run has just written, before the next step."""
         assert self._inner is not None
+        ranks = self.run._ranks
+        if ranks is not None and ranks.sharded and ranks.parted:
+            return  # it could not be put together
+        state = _mapped(self._inner.state_dict()["state"], whole)
+        if ranks is not None and ranks.rank > 0:
+            return
         file = os.path.join(checkpoint, _STATE_FILE)
-        torch.save(self._inner.state_dict()["state"], file + ".partial")
+        torch.save(state, file + ".partial")
         os.replace(file + ".partial", file)
 
     def _take_state(self) -> None:
         """Go on with the state that belongs to the checkpoint from which the run goes on."""
+        ranks = self.run._ranks
+        state = self._saved_state() if ranks is None or ranks.rank == 0 else None
+        if ranks is not None:
+            state = ranks.tell(state)
+        if state is None:
+            return
+        assert self._inner is not None
+        if ranks is not None and ranks.sharded:
+            parameters = [one for group in self._inner.param_groups for one in group["params"]]
+            state = {number: _parts(values, parameters[number]) for number, values in state.items()}
+        self._set_state(state)
+
+    def _saved_state(self) -> Any:
         newest = newest_checkpoint(os.path.join(self.run._began_in, self.run.recipe["run"]["dir"]))
         asked = self.run._asked
         if asked is None or asked.begins or newest is None or checkpoint_step(newest) != asked.step:
-            return
+            return None
         file = newest / _STATE_FILE
         if file.exists():
-            self._set_state(torch.load(file, weights_only=True))
-        else:
-            self.run._tell(f"{newest} has no state of the inner optimizer, which begins anew")
+            return torch.load(file, weights_only=True)
+        self.run._tell(f"{newest} has no state of the inner optimizer, which begins anew")
+        return None
 
 
-def _end(peer: Optional[Peer], folder: "tempfile.TemporaryDirectory[str]") -> None:
+def _end(peer: Union[Peer, RanksPeer, None], folder: "tempfile.TemporaryDirectory[str]") -> None:
     """An optimizer that trained alone in a temporary folder is gone, and so is its run."""
     if peer is not None:
         peer.abandon()
@@ -396,10 +418,24 @@ def _roles(module: torch.nn.Module, groups: list[dict[str, Any]]) -> dict[str, s
     return {name: "bias" for name, parameter in trained(module) if id(parameter) in bare and usual[name] != "norm"}
 
 
+def _mapped(state: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The state of an optimizer with its tensors changed."""
+    if isinstance(state, dict):
+        return {name: _mapped(one, change) for name, one in state.items()}
+    if isinstance(state, (list, tuple)):
+        return type(state)(_mapped(one, change) for one in state)
+    return change(state) if isinstance(state, torch.Tensor) else state
+
+
+def _parts(state: Any, parameter: torch.Tensor) -> Any:
+    """The part that this process has of what an optimizer keeps for a parameter."""
+    return _mapped(state, lambda one: part_from_first(parameter, one) if one.shape == parameter.shape else one)
+
+
 def _norm(gradients: Iterable[Optional[torch.Tensor]]) -> float:
     norms = []
     for one in gradients:
         if one is not None:
             values = one.coalesce().values() if one.is_sparse else one
-            norms.append(torch.linalg.vector_norm(values).double().cpu())
+            norms.append(whole(torch.linalg.vector_norm(values)).double().cpu())
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0

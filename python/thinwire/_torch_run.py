@@ -13,7 +13,10 @@ from ._model import join_words
 from ._peer import Initial, Listeners, Peer, Result, Rows, StepReport, Worker, print_message
 from ._program import Error, Fields, Recipe, field_words, option_words, recipe_file
 from ._runs import checkpoint_step, load, newest_checkpoint
-from ._torch_tensors import set_initial, tensors, trained, views
+from ._torch_places import Replica, set_from_first
+from ._torch_ranks import Ranks, ranks_of
+from ._torch_ranks_peer import RanksPeer
+from ._torch_tensors import is_sharded, set_initial, tensors, trained
 
 _Path = Union[str, "os.PathLike[str]"]
 
@@ -45,7 +48,7 @@ class Step:
 
 
 def local(model: torch.nn.Module, recipe: Recipe, fields: Fields = None, *, restart: bool = False,
-          quiet: bool = False, on_step: Optional[Callable[[StepReport], None]] = None) -> "Run":
+          quiet: bool = False, on_step: Optional[Callable[[StepReport], None]] = None, group: Any = None) -> "Run":
     """Return a run on this machine alone, which begins with the module's present weights.
 
     A run that was stopped goes on from its folder instead, with the weights that it had then.
@@ -65,12 +68,17 @@ def local(model: torch.nn.Module, recipe: Recipe, fields: Fields = None, *, rest
         Show no messages.
     on_step : callable, optional
         Called with a `StepReport` after each step.
+    group : ProcessGroup, optional
+        The processes of `torch.distributed` that train the module together, each of which calls this: a module of
+        DistributedDataParallel or ``fully_shard`` says so itself. The first of them has the run's folder.
     """
-    return Run(model, ["train"], recipe, [*field_words(fields), *option_words({"restart": restart})], quiet, on_step)
+    return Run(model, ["train"], recipe, [*field_words(fields), *option_words({"restart": restart})], quiet, on_step,
+               group)
 
 
 def join(model: torch.nn.Module, address: str, token: str, folder: Optional[_Path] = None, fields: Fields = None, *,
-         quiet: bool = False, on_step: Optional[Callable[[StepReport], None]] = None, **options: Any) -> "Run":
+         quiet: bool = False, on_step: Optional[Callable[[StepReport], None]] = None, group: Any = None,
+         **options: Any) -> "Run":
     """Return a run that takes part in a served one, or returns to it.
 
     The weights are the run's: those with which the module comes are replaced.
@@ -81,10 +89,10 @@ def join(model: torch.nn.Module, address: str, token: str, folder: Optional[_Pat
         A module with the tensors of the run; another one is refused.
     address, token, folder, fields, **options
         As for `thinwire.join`.
-    quiet, on_step
+    quiet, on_step, group
         As for `local`.
     """
-    return Run(model, join_words(address, token, folder, fields, options), None, [], quiet, on_step)
+    return Run(model, join_words(address, token, folder, fields, options), None, [], quiet, on_step, group)
 
 
 class Run:
@@ -105,7 +113,8 @@ class Run:
     """
 
     def __init__(self, model: torch.nn.Module, command: Sequence[str], given: Optional[Recipe],
-                 more: Sequence[str], quiet: bool, on_step: Optional[Callable[[StepReport], None]]) -> None:
+                 more: Sequence[str], quiet: bool, on_step: Optional[Callable[[StepReport], None]],
+                 group: Any = None) -> None:
         self.report: Optional[StepReport] = None
         self.result: Optional[Result] = None
         self.recipe: Mapping[str, Mapping[str, Any]] = {}
@@ -118,9 +127,11 @@ class Run:
         # For the optimizers of this package: called with the folder; keep what the module has at the end.
         self._on_checkpoint: Optional[Callable[[str], None]] = None
         self._keeps_weights = False
-        self._peer: Optional[Peer] = None
-        self._replicas: dict[int, _Replica] = {}
-        self._bound: Optional[_Replica] = None
+        self._peer: Union[Peer, RanksPeer, None] = None
+        self._group = group
+        self._ranks: Optional[Ranks] = None  # the processes of this member, if there are several
+        self._replicas: dict[int, Replica] = {}
+        self._bound: Optional[Replica] = None
         self._asked: Optional[Rows] = None  # what is to be yielded, or was and is not answered
         self._yielded = False
         self._began_in = ""
@@ -132,23 +143,32 @@ class Run:
         expected = tensors(self._model)
         if not expected:
             raise Error("the module must have parameters that require gradients, got none")
+        self._ranks = ranks_of(self._model, self._group)
         if given is None:
-            self._peer = Peer([*command, *more], expected, self._listeners, takes_tokens=True)
+            self._peer = self._begin([*command, *more], expected)
             return self
         with recipe_file(given) as file:
-            self._peer = Peer([*command, file, *more], expected, self._listeners, takes_tokens=True)
+            self._peer = self._begin([*command, file, *more], expected)
             try:
                 self._wait()  # the recipe has been read then
-            except BaseException:
-                self._leave()
+            except BaseException as error:
+                self._leave(error)
                 raise
         return self
 
+    def _begin(self, words: Sequence[str], expected: Sequence[str]) -> Union[Peer, RanksPeer]:
+        if self._ranks is not None:
+            return RanksPeer(self._ranks, words, expected, self._listeners)
+        return Peer(words, expected, self._listeners, takes_tokens=True)
+
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        failure = self._leave()
+        failure = self._leave(error)
         if kind is None and failure is not None:
             raise failure
+        blamed = self._ranks.blame() if self._ranks is not None and isinstance(error, RuntimeError) else None
+        if blamed is not None and not isinstance(error, Error):  # of torch.distributed, as another process has ended
+            raise Error(blamed) from error
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -218,6 +238,11 @@ class Run:
         self._yielded, self._asked = False, None
         self._wait()
 
+    def _average(self) -> None:
+        """Average gradients over the processes of this member, where they are not yet."""
+        if isinstance(self._peer, RanksPeer):
+            self._peer.average([parameter for _, parameter in self._trained])
+
     def _wait(self) -> None:
         """Wait until rows are asked for or the run has ended."""
         if self._peer is None:
@@ -228,13 +253,13 @@ class Run:
                 self.recipe = wanted.recipe
                 self._trained = trained(self._model)
                 self._roles = {one.name: one.role for one in wanted.weights.tensors}
-                self._replicas[wanted.worker] = _Replica(self._model, wanted, self.takes_own_steps)
+                self._replicas[wanted.worker] = Replica(self._model, wanted, self.takes_own_steps)
             elif isinstance(wanted, Initial):
                 set_initial(self._model, wanted.weights)
                 self._peer.ready()
             elif isinstance(wanted, Rows):
                 self._bound = self._replicas[wanted.worker]
-                self._bound.bind()
+                self._bound.bind(wanted.changed)
                 self._asked = wanted
                 return
             else:
@@ -260,13 +285,16 @@ class Run:
             self._peer.abandon()
             self._end()
 
-    def _leave(self) -> Optional[Error]:
-        """End the run, if it has not ended, and return what failed at that."""
+    def _leave(self, error: Optional[BaseException] = None) -> Optional[Error]:
+        """End the run, if it has not ended, and return what failed at that; `error`: because of which it is left."""
         if self._peer is None:
             return None
         peer = self._peer
         try:
-            peer.leave()
+            if isinstance(peer, RanksPeer):
+                peer.leave(error)
+            else:
+                peer.leave()
         finally:
             self._end()
         return peer.failure
@@ -278,101 +306,36 @@ class Run:
         peer, self._peer = self._peer, None
         self.result = peer.result
         if self._bound is not None:
+            if self.result is not None:
+                self._bound.bind()
             self._bound.release()
         self._replicas, self._bound, self._asked, self._yielded = {}, None, None, False
         if self.result is not None and not self._keeps_weights:
             self._take_weights(self.result)
+        if self._ranks is not None:
+            self._ranks.close()
 
     def _take_weights(self, result: Result) -> None:
         """Workers that train weights of their own have others in memory than the run has agreed on."""
-        newest = newest_checkpoint(os.path.join(self._began_in, result.folder))
-        if newest is None or checkpoint_step(newest) != result.steps:
+        weights = self._agreed_weights(result) if self._ranks is None or self._ranks.rank == 0 else None
+        if not (weights is not None if self._ranks is None else self._ranks.tell(weights is not None)):
             return
-        weights = load(newest)
-        with torch.no_grad():
-            for name, parameter in trained(self._model):
-                parameter.copy_(torch.from_numpy(weights[name]).view(parameter.shape))
+        for name, parameter in trained(self._model):
+            values = None if weights is None else torch.from_numpy(weights[name]).view(parameter.shape)
+            if is_sharded(parameter):
+                set_from_first(parameter, values)
+                continue
+            if values is None:
+                values = torch.empty(parameter.shape)
+            if self._ranks is not None:
+                self._ranks.spread(values)
+            with torch.no_grad():
+                parameter.copy_(values)
+
+    def _agreed_weights(self, result: Result) -> Optional[Mapping[str, Any]]:
+        newest = newest_checkpoint(os.path.join(self._began_in, result.folder))
+        return None if newest is None or checkpoint_step(newest) != result.steps else load(newest)
 
 
 def _value(loss: Union[float, torch.Tensor, None]) -> Optional[float]:
     return float(loss.detach()) if isinstance(loss, torch.Tensor) else None if loss is None else float(loss)
-
-
-class _Replica:
-    """The memory of one worker, and how the module's parameters lie in it."""
-
-    def __init__(self, model: torch.nn.Module, worker: Worker, own_steps: bool) -> None:
-        own: list[Optional[torch.Tensor]] = [None] * len(trained(model))
-        gradients = own if own_steps else views(model, worker.gradients)
-        self._places = [_Place(parameter, weight, gradient) for (_, parameter), weight, gradient
-                        in zip(trained(model), views(model, worker.weights), gradients)]
-
-    def bind(self) -> None:
-        for place in self._places:
-            place.bind()
-
-    def hand_over(self) -> None:
-        for place in self._places:
-            place.hand_over()
-
-    def hand_over_weights(self) -> None:
-        for place in self._places:
-            place.hand_over_weights()
-
-    def zero_gradients(self) -> None:
-        for place in self._places:
-            place.zero_gradient()
-
-    def release(self) -> None:
-        for place in self._places:
-            place.release()
-
-
-class _Place:
-    """A parameter and its place in the memory that the program shares.
-
-    Without a place for its gradient, that is the parameter's own business.
-    """
-
-    def __init__(self, parameter: torch.nn.Parameter, weight: torch.Tensor, gradient: Optional[torch.Tensor]) -> None:
-        self._parameter = parameter
-        self._weight = weight
-        self._shares = parameter.dtype == torch.float32 and parameter.device.type == "cpu"
-        self._gradient = gradient
-
-    def bind(self) -> None:
-        """The parameter has the newest weights, and no gradient but zeros, if the run takes it."""
-        if not self._shares:
-            self._parameter.data.copy_(self._weight)
-        elif self._parameter.data.data_ptr() != self._weight.data_ptr():
-            self._parameter.data = self._weight
-        if self._gradient is not None:
-            self._parameter.grad = self._gradient if self._shares else None
-
-    @torch.no_grad()
-    def hand_over(self) -> None:
-        assert self._gradient is not None
-        grad = self._parameter.grad
-        if grad is None:  # thrown away by zero_grad(), or of no use for the loss
-            self._gradient.zero_()
-            return
-        if grad.layout != torch.strided:
-            grad = grad.to_dense()
-        if grad.data_ptr() != self._gradient.data_ptr():
-            self._gradient.copy_(grad)
-
-    @torch.no_grad()
-    def hand_over_weights(self) -> None:
-        if self._parameter.data.data_ptr() != self._weight.data_ptr():
-            self._weight.copy_(self._parameter)
-
-    def zero_gradient(self) -> None:
-        if self._gradient is None or not self._shares:
-            self._parameter.grad = None
-        else:
-            self._parameter.grad = self._gradient.zero_()
-
-    def release(self) -> None:
-        self._parameter.grad = None
-        if self._shares:
-            self._parameter.data = self._parameter.data.clone()

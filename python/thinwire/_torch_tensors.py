@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import os
-from typing import Any, Mapping, Optional, Union
+from typing import Any, Mapping, Optional, Sequence, Union, cast
 
 import torch
 
@@ -73,7 +73,7 @@ def recipe(model: torch.nn.Module, fields: Fields = None, *, path: Optional[_Pat
     complete = {"model.architecture": "external", "external.tensors": tensors(model, roles), "train.sequence": 1,
                 **(fields or {})}
     if weights is not None:
-        save(weights, {name: parameter.detach().float().cpu().reshape(_sides(parameter)).numpy()
+        save(weights, {name: whole(parameter.detach()).float().cpu().reshape(_sides(parameter)).numpy()
                        for name, parameter in trained(model)})
         complete["train.init"] = os.path.abspath(weights)
     if path is not None:
@@ -83,10 +83,22 @@ def recipe(model: torch.nn.Module, fields: Fields = None, *, path: Optional[_Pat
 
 
 def original(model: torch.nn.Module) -> torch.nn.Module:
-    """The module that torch.compile has wrapped, with the names that it has everywhere."""
-    original = getattr(model, "_orig_mod", model)
-    assert isinstance(original, torch.nn.Module)
-    return original
+    """The module that torch.compile and DistributedDataParallel have wrapped, with the names that it has everywhere."""
+    inner = getattr(model, "_orig_mod", model)
+    if isinstance(inner, torch.nn.parallel.DistributedDataParallel):
+        inner = getattr(inner.module, "_orig_mod", inner.module)
+    assert isinstance(inner, torch.nn.Module)
+    return inner
+
+
+def is_sharded(tensor: torch.Tensor) -> bool:
+    """Whether each of several processes has a part of it: a DTensor."""
+    return hasattr(tensor, "full_tensor")
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """All of a tensor of which this process may have a part; then all processes call it."""
+    return cast("torch.Tensor", cast("Any", tensor).full_tensor()) if is_sharded(tensor) else tensor
 
 
 def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
@@ -114,8 +126,10 @@ def _role(name: str, parameter: torch.Tensor, module: torch.nn.Module) -> str:
     return "norm" if "norm" in type(module).__name__.lower() and parts[-1] == "weight" else "bias"
 
 
-def views(model: torch.nn.Module, memory: Memory) -> list[torch.Tensor]:
-    """The tensors of the module's trained parameters in a memory, in their order."""
+def views(model: torch.nn.Module, memory: Memory) -> Sequence[Optional[torch.Tensor]]:
+    """The tensors of the module's trained parameters in a memory, in their order; None: it is another process's."""
+    if memory.bytes is None:
+        return [None] * len(trained(model))
     values = torch.frombuffer(memory.bytes, dtype=torch.float32)
     places = {tensor.name: tensor for tensor in memory.tensors}
     views = []
@@ -128,4 +142,6 @@ def views(model: torch.nn.Module, memory: Memory) -> list[torch.Tensor]:
 def set_initial(model: torch.nn.Module, memory: Memory) -> None:
     with torch.no_grad():
         for view, (_, parameter) in zip(views(model, memory), trained(model)):
-            view.copy_(parameter)
+            values = whole(parameter)
+            if view is not None:
+                view.copy_(values)
