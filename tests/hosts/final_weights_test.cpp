@@ -13,6 +13,7 @@
 #include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/hosts/request_handler.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
@@ -36,14 +37,14 @@ config::Recipe external_recipe(const fs::path& folder) {
 }
 
 // Writes a member's last checkpoint, and returns the digest of its weights.
-uint64_t train_to_the_end(const fs::path& folder, float value) {
+uint64_t train_to_the_end(const fs::path& folder, float value, int64_t steps = kSteps) {
   const config::Recipe recipe = external_recipe(folder);
   const tensor::Layout layout(method::tensors_of(recipe));
   tensor::Arena weights(layout);
   for (size_t i = 0; i < layout.size(); ++i) std::ranges::fill(weights.tensor(i), value);
-  checkpoint::CheckpointWriter writer(folder / "checkpoints", kSteps);
+  checkpoint::CheckpointWriter writer(folder / "checkpoints", static_cast<uint64_t>(steps));
   writer.write_weights(weights);
-  writer.commit({.step = kSteps, .run = 7, .method = {}}, 1);
+  writer.commit({.step = static_cast<uint64_t>(steps), .run = 7, .method = {}}, 0);
   ThreadPool threads(1);
   return train::bytes_digest(std::as_const(weights).bytes(), threads);
 }
@@ -60,7 +61,7 @@ class FinalWeights : public testing::Test {
     callbacks.leads = [] { return true; };
     callbacks.refusal = [](const Request&) { return std::string(); };
     callbacks.weights = [this](const Request& request) {
-      return reception_->answer(request, digest_, now_);
+      return reception_->answer(request, weights(), now_);
     };
     handler_.emplace(*courier_, *coordinator_, files_, callbacks);
     runs_ = std::thread([this] {
@@ -102,13 +103,18 @@ class FinalWeights : public testing::Test {
     request.what = RequestKind::kWeights;
     request.requester = member;
     request.body = std::move(body);
-    return reception_->answer(request, digest_, now);
+    return reception_->answer(request, weights(), now);
+  }
+  std::optional<RunWeights> weights() const {
+    if (!digest_) return std::nullopt;
+    return RunWeights{.last = {kSteps, *digest_}, .best = best_};
   }
   bool is_kept() const { return fs::exists(folder_ / "serve" / "checkpoints"); }
 
   const fs::path folder_ = test_folder();
   ServedRun run_;
   std::optional<uint64_t> digest_ = train_to_the_end(folder_ / "member", 0.5F);
+  std::optional<WeightsOfRun> best_;
   std::atomic<double> now_ = 0;    // as the coordinator's thread sees it
   std::vector<std::string> told_;  // by the coordinator
   const PublicKey first_ = make_signer(make_seed())->key();
@@ -173,6 +179,49 @@ TEST_F(FinalWeights, ThatAreNoWeightsAreRefusedInOneLine) {
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(told[1].find_first_of("\n\x1b"), std::string::npos) << told[1];
   EXPECT_FALSE(fs::exists(folder_ / "serve" / kServerFolder / "final"));
+}
+
+TEST_F(FinalWeights, ComeWithTheBestOnes) {
+  best_ = {kSteps - 4, train_to_the_end(folder_ / "member", 0.125F, kSteps - 4)};
+  checkpoint::link_best(folder_ / "member" / "checkpoints", kSteps - 4);
+  EXPECT_THAT(offer(folder_ / "member", *digest_),
+              ElementsAre(HasSubstr("the final weights and the best ones: 161 kB")));
+  stop();
+  const checkpoint::CheckpointReader best(folder_ / "serve" / checkpoint::kBestLink);
+  EXPECT_EQ(best.meta().step, static_cast<uint64_t>(kSteps - 4));
+  const tensor::Layout layout(method::tensors_of(run_.recipe));
+  tensor::Arena weights(layout);
+  best.read_weights(weights);
+  EXPECT_THAT(weights.tensor(0), testing::Each(0.125F));
+  const auto newest = checkpoint::newest_checkpoint(folder_ / "serve" / "checkpoints");
+  EXPECT_EQ(checkpoint::CheckpointReader(*newest).meta().step, static_cast<uint64_t>(kSteps));
+}
+
+TEST_F(FinalWeights, ThatAreNotTheBestAlthoughTheySaySoAreRefused) {
+  train_to_the_end(folder_ / "member", 0.125F, kSteps - 4);
+  best_ = {kSteps - 4, 99};
+  checkpoint::link_best(folder_ / "member" / "checkpoints", kSteps - 4);
+  EXPECT_THAT(offer(folder_ / "member", *digest_),
+              ElementsAre(testing::_, HasSubstr("and the run's " + to_hex(uint64_t{99}))));
+  EXPECT_FALSE(is_kept());
+}
+
+TEST_F(FinalWeights, OfAMemberThatCameLateAreWithoutTheBestOnes) {
+  best_ = {kSteps - 4, 99};
+  EXPECT_EQ(offer(folder_ / "member", *digest_).size(), 1u);
+  stop();
+  EXPECT_FALSE(fs::exists(folder_ / "serve" / checkpoint::kBestLink));
+  EXPECT_FALSE(reception_->busy(0));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("the best weights, those after step 8, are in"),
+                                 HasSubstr("the final weights are in")));
+}
+
+TEST_F(FinalWeights, ThatAreTheBestAreLinked) {
+  best_ = {kSteps, *digest_};
+  offer(folder_ / "member", *digest_);
+  stop();
+  EXPECT_EQ(checkpoint::CheckpointReader(folder_ / "serve" / checkpoint::kBestLink).meta().step,
+            static_cast<uint64_t>(kSteps));
 }
 
 TEST_F(FinalWeights, AreWantedOfOneMemberAtATime) {

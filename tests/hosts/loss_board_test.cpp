@@ -10,7 +10,7 @@ using membership::Loss;
 class Losses : public testing::Test {
  protected:
   void hear(int member, uint64_t step, const std::string& set, double mean, uint64_t tokens) {
-    board_.add(Loss{member, step, set, mean, tokens}, 10);
+    board_.add(Loss{member, step, set, mean * static_cast<double>(tokens), tokens}, 10);
   }
   LossBoard board_{{"validation"}};
 };

@@ -21,7 +21,7 @@ TEST(MemberResults, LossesAndAccuraciesAreMeansAndOtherScoresAreLeftOut) {
   MemberResults results(recipe);
   results.add({1}, reported(1, 0.5));
   results.add({2}, reported(2, 0.75));
-  const events::Summary summary = results.summarise(255);
+  const events::Summary summary = results.summarise(255, 12);
   EXPECT_EQ(results.digest(), 255u);
   EXPECT_DOUBLE_EQ(summary.train_loss, 1.5);
   EXPECT_DOUBLE_EQ(summary.val_loss.at("dev"), 1.5);

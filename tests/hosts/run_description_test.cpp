@@ -79,6 +79,24 @@ TEST(RunDescription, NamesTheBaseOfAnAdapterWhereThereIsOne) {
   EXPECT_THAT(refused("weights"), HasSubstr("a file twice"));
 }
 
+TEST(RunDescription, NamesTheFilesOfTasksInTheirFolders) {
+  RunDescription description = sample();
+  const transport::BlobId part = transport::blob_id(as_bytes(std::string_view("a")));
+  description.tasks = {0, {{"words.toml", {part}}, {"data/arc/dev.jsonl", {part}}}};
+  const Bytes bytes = encode_description(description);
+  const auto read = decode_description(bytes);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  for (const std::string name : {"data/../../dev.jsonl", "/arc/dev.jsonl", "data//dev.jsonl",
+                                 "data/arc/", "./dev.jsonl", "data/arc/.."}) {
+    std::string text(bytes.begin(), bytes.end());
+    text.replace(text.find("data/arc/dev.jsonl"), std::string("data/arc/dev.jsonl").size(), name);
+    const auto other = decode_description(as_bytes(text));
+    EXPECT_THAT(other ? "" : other.error().message, HasSubstr("a file whose name is a path"))
+        << name;
+  }
+}
+
 TEST(RunDescription, AnExternalModelHasNoTexts) {
   RunDescription description = sample();
   description.vocabulary.reset();

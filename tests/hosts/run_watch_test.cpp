@@ -95,15 +95,15 @@ class RunWatchTest : public testing::Test {
 
   config::Recipe recipe_;
   page::LiveRun page_{{}, [] { return 0.0; }};
-  RunWatch watch_{recipe_, {"validation"}, page_, [](const PublicKey&) { return ""; }};
+  RunWatch watch_{recipe_, LossBoard({"validation"}), page_, [](const PublicKey&) { return ""; }};
 };
 
 TEST_F(RunWatchTest, ShowsLossesOnceTheirRoundIsClosed) {
   recipe_.train.steps = 6;
   watch_.record(opened(4), false, 10);  // its step completes 5 steps
   for (const int member : {0, 1}) {
-    watch_.add_loss({member, 4, "validation", 2.0 + member, 100});
-    watch_.add_loss({member, 5, "", 4.0 + member, 100});
+    watch_.add_loss({member, 4, "validation", 100 * (2.0 + member), 100});
+    watch_.add_loss({member, 5, "", 100 * (4.0 + member), 100});
   }
   EXPECT_TRUE(page_.state().train.points().empty());
   watch_.record(closed(4, {}), false, 11);
@@ -119,19 +119,30 @@ TEST_F(RunWatchTest, ShowsTheLastEvaluationOnceAllHaveReportedIt) {
   recipe_.train.steps = 5;
   watch_.record(opened(4), false, 10);
   watch_.record(closed(4, {}), false, 11);
-  watch_.add_loss({0, 5, "validation", 2, 100});
+  watch_.add_loss({0, 5, "validation", 200, 100});
   EXPECT_TRUE(page_.state().validation.empty());
-  watch_.add_loss({1, 5, "validation", 3, 300});
+  watch_.add_loss({1, 5, "validation", 900, 300});
   page::PageState state = page_.state();
   ASSERT_EQ(state.validation["validation"].points().size(), 1u);
   EXPECT_DOUBLE_EQ(state.validation["validation"].points()[0].value, 2.75);
+}
+
+TEST_F(RunWatchTest, ShowsTheEvaluationThatEndsTheRun) {
+  watch_.record(opened(4), false, 10);
+  watch_.record(closed(4, {}), false, 11);
+  for (const int member : {0, 1}) watch_.add_loss({member, 5, "validation", 200, 100});
+  EXPECT_TRUE(page_.state().validation.empty()) << "the next round may open";
+  membership::Record ended;
+  ended.changes = {membership::Evaluation{5, 2.0, true}};
+  watch_.record(ended, false, 12);
+  EXPECT_EQ(page_.state().validation["validation"].points().size(), 1u);
 }
 
 TEST_F(RunWatchTest, ShowsTheLastEvaluationWithoutWhoeverIsGone) {
   recipe_.train.steps = 5;
   watch_.record(opened(4), false, 10);
   watch_.record(closed(4, {1}), false, 11);
-  watch_.add_loss({0, 5, "validation", 2, 100});
+  watch_.add_loss({0, 5, "validation", 200, 100});
   EXPECT_EQ(page_.state().validation["validation"].points().size(), 1u);
 }
 

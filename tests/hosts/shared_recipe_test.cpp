@@ -103,6 +103,20 @@ TEST(SharedRecipe, AMemberOfARunWithAnAdapterHasTheBaseInAFolderOfItsOwn) {
   check_local_overrides(own);
 }
 
+TEST(SharedRecipe, AMemberReadsTasksInItsOwnFolder) {
+  const std::string text = shared_recipe_text(recipe(
+      {"eval.tasks=[\"arc_easy\", \"there/words.toml\"]", "eval.data=there", "model.vocab=300"}));
+  EXPECT_THAT(text, testing::Not(HasSubstr("there")));
+  const config::Recipe member = member_recipe(text, {}, "here", "mine");
+  EXPECT_EQ(member.eval.tasks, (config::StringList{"arc_easy", "here/tasks/words.toml"}));
+  EXPECT_EQ(member.eval.data, "here/tasks/data");
+  for (const char* path : {"[eval]\ntasks = [\"/etc/words.toml\"]\ndata = \"tasks\"\n",
+                           "[eval]\ntasks = [\"arc_easy\"]\ndata = \"/etc\"\n"}) {
+    EXPECT_THAT(refusal([&] { (void)member_recipe(path, {}, "here", "mine"); }),
+                HasSubstr("which a received recipe may not do"));
+  }
+}
+
 TEST(SharedRecipe, AReceivedRecipeHasABaseIfAndOnlyIfTheDescriptionHasOne) {
   const std::string with =
       shared_recipe_text(recipe({"adapter.kind=lora", "train.init=there", "model.vocab=300"}));

@@ -189,7 +189,7 @@ TEST_P(Combinations, ThatGoTogetherTrain) {
 TEST_P(Combinations, ThatGoTogetherTrainOnManyHosts) {
   try_pairs(true, [](const config::Recipe& recipe, const fs::path& folder, Command command) {
     constexpr int kAuditor = 9;
-    membership::Options options = membership::options_of(recipe.sync);
+    membership::Options options = membership::options_of(recipe);
     HostedRun run(recipe, folder, options);
     if (command == Command::kAudit) {
       run.admit_auditor(kAuditor);

@@ -200,7 +200,7 @@ TEST_P(HostedJoiner, ReportsLossesWhoseMeanIsThatOfARunInOneProcess) {
     if (loss.set == membership::Loss::kTraining) steps.insert(loss.step);
     if (loss.set == membership::Loss::kTraining || loss.step != 12) continue;
     auto& [sum, tokens] = sums[loss.set];
-    sum += loss.mean * static_cast<double>(loss.tokens);
+    sum += loss.sum;
     tokens += static_cast<double>(loss.tokens);
   }
   EXPECT_EQ(steps.size(), run.plan().rounds());

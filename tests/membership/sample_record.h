@@ -18,7 +18,9 @@ inline Record full_record() {
                     Snapshot{1, 8, hash_of(4), 600},
                     Speed{1, 2.5f},
                     Offence{0, OffenceKind::kConduct},
-                    AgreedDigest{5, 77}};
+                    AgreedDigest{5, 77},
+                    Evaluation{16, 2.5, true},
+                    Evaluation{18, {}, false}};
   Commit commit{{7, 1, 6, 2}, {{0, 6, hash_of(5), 100, 8}, {1, 5, hash_of(6), 90, 4}}, 1.0f / 12};
   record.closing = Closing{6, {commit}, {2}};
   record.openings = {Opening{7,

@@ -49,6 +49,10 @@ std::string in_words(const Change& change) {
             [](const Offence& one) { return fmt::format("an offence of member {}", one.member); },
             [](const AgreedDigest& one) {
               return fmt::format("digest of round {} agreed", one.round);
+            },
+            [](const Evaluation& one) {
+              return fmt::format("the evaluation after {} steps{}", one.step,
+                                 one.ends ? " ends the run" : "");
             }},
       change);
 }

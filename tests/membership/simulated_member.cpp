@@ -56,6 +56,7 @@ void SimulatedMember::start(bool disk) {
   member::MachineSettings settings{.founding = stage_.founding, .timeout_s = stage_.timeout_s};
   settings.late =
       stage_.late_counts ? config::LateContributions::kCount : config::LateContributions::kDrop;
+  settings.watch = stage_.watch;
   settings.verify = fake_verify;
   if (checkpoint_) {
     settings.checkpoint = checkpoint_->place;
@@ -264,6 +265,7 @@ void SimulatedMember::drop_replica() {
   replica_.reset();
   starting_.reset();
   computing_ = computed_ = false;
+  evaluated_ = 0;
   awaited_.reset();
   in_flight_.clear();
   offered_.clear();
@@ -310,13 +312,36 @@ void SimulatedMember::begin(const member::StartState& start, const Replica& repl
 // as they may not be in flight any longer.
 void SimulatedMember::work() {
   const uint64_t rounds = stage_.plan->rounds();
-  while (!computing_ && replica_->rounds < rounds) {
+  while (!computing_ && evaluate() && replica_->rounds < rounds && !is_ended()) {
     if (!computed_ && !compute()) return;
     const uint64_t done = replica_->rounds + 1;
     const uint64_t in_flight = done == rounds ? 0 : std::min(stage_.plan->overlap(), done);
     if (!apply_until(done - in_flight)) return;
     complete_round();
   }
+}
+
+bool SimulatedMember::is_decided() const {
+  const auto completed = static_cast<uint64_t>(steps_of(replica_->rounds));
+  return !stage_.plan->decides_after(completed) ||
+         machine_->view().state().evaluated.step >= completed;
+}
+
+bool SimulatedMember::is_ended() const {
+  const auto completed = static_cast<uint64_t>(steps_of(replica_->rounds));
+  const auto& evaluations = machine_->view().evaluations();
+  const auto decided = std::ranges::find(evaluations, completed, &Evaluation::step);
+  return decided != evaluations.end() && decided->ends;
+}
+
+// The loss is some number that follows from the weights.
+bool SimulatedMember::evaluate() {
+  if (is_decided()) return true;
+  const int64_t completed = steps_of(replica_->rounds);
+  if (std::exchange(evaluated_, completed) != static_cast<uint64_t>(completed)) {
+    machine_->evaluated(completed, stage_.watch, replica_->weights.bytes[0], 10);
+  }
+  return false;
 }
 
 // False: it waits for the round to open, or takes a while.

@@ -30,6 +30,7 @@ struct Stage {
   Founding founding = {};
   double timeout_s = 0;
   bool late_counts = false;
+  std::string watch = {};  // as Options::watch
   std::function<void(Host& from, const PublicKey& author, const Message&)> say =
       {};  // to everybody
   std::function<void(int member, const Replica&)> on_applied =
@@ -57,7 +58,9 @@ class SimulatedMember final : public Host {
   std::optional<int> id() const { return machine_ ? machine_->own_id() : std::nullopt; }
   const member::MemberMachine& machine() const { return *machine_; }
   const std::optional<Replica>& replica() const { return replica_; }
-  bool has_finished() const { return replica_ && replica_->rounds == stage_.plan->rounds(); }
+  bool has_finished() const {
+    return replica_ && is_decided() && (replica_->rounds == stage_.plan->rounds() || is_ended());
+  }
 
  private:
   // What it goes on from once its process ended.
@@ -68,6 +71,11 @@ class SimulatedMember final : public Host {
     std::map<member::OfferName, std::shared_ptr<const Bytes>> in_flight;
   };
 
+  // Whether what the evaluation after its last round decides is recorded, and ended the run.
+  bool is_decided() const;
+  bool is_ended() const;
+  // Reports its loss, once. False: the others' are awaited.
+  bool evaluate();
   // The training steps of so many rounds.
   int64_t steps_of(uint64_t rounds) const;
   void settle();
@@ -112,6 +120,7 @@ class SimulatedMember final : public Host {
   bool computing_ = false;
   bool computed_ = false;  // the round that is not completed
   std::optional<uint64_t> awaited_;
+  uint64_t evaluated_ = 0;  // steps after which this replica has reported its loss
   std::map<member::OfferName, std::shared_ptr<const Bytes>> in_flight_;
   std::set<uint64_t> offered_;  // rounds for which this replica has offered something
   std::set<Sha256> fetching_;

@@ -21,11 +21,12 @@ namespace thinwire::membership {
 
 Founding simulated_founding();
 
-// Rounds without a model: `rounds` rounds of two steps with one or two fragments.
+// Rounds without a model: `rounds` rounds of two steps with one or two fragments. An evaluation
+// after each `evaluated` of them decides something; 0: none does.
 class FakePlan final : public StepPlan {
  public:
-  FakePlan(uint64_t overlap, uint32_t fragments, uint64_t rounds)
-      : overlap_(overlap), fragments_(fragments), rounds_(rounds) {}
+  FakePlan(uint64_t overlap, uint32_t fragments, uint64_t rounds, uint64_t evaluated = 0)
+      : overlap_(overlap), fragments_(fragments), rounds_(rounds), evaluated_(evaluated) {}
   uint64_t workers() const override { return 3; }
   uint64_t batch() const override { return 8; }
   uint64_t overlap() const override { return overlap_; }
@@ -34,6 +35,9 @@ class FakePlan final : public StepPlan {
   uint64_t round_of(uint64_t step) const override { return step / kStepsPerRound; }
   bool ends_after(uint64_t completed) const override { return completed % kStepsPerRound == 0; }
   uint64_t settled_rounds(uint64_t completed) const override;
+  bool decides_after(uint64_t completed) const override {
+    return evaluated_ > 0 && completed > 0 && completed % (evaluated_ * kStepsPerRound) == 0;
+  }
 
  private:
   static constexpr uint64_t kStepsPerRound = 2;
@@ -41,6 +45,7 @@ class FakePlan final : public StepPlan {
   uint64_t overlap_;
   uint32_t fragments_;
   uint64_t rounds_;
+  uint64_t evaluated_;
 };
 
 class CoordinatorHost final : public Host {

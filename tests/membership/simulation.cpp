@@ -12,7 +12,8 @@ constexpr int kMinMembers = 3;
 }  // namespace
 
 Simulation::Simulation(uint64_t seed)
-    : rng_(seed, 2),
+    : evaluated_(seed % 3 == 0 ? 1 + seed % 4 : 0),
+      rng_(seed, 2),
       network_(seed),
       power_cuts_(rng_.below(2) == 0),
       plan_(draw_plan()),
@@ -21,7 +22,7 @@ Simulation::Simulation(uint64_t seed)
 FakePlan Simulation::draw_plan() {
   const uint64_t overlap = rng_.below(2);
   const auto fragments = 1 + static_cast<uint32_t>(rng_.below(2));
-  return {overlap, fragments, 20 + rng_.below(40)};
+  return {overlap, fragments, 20 + rng_.below(40), evaluated_};
 }
 
 RunSettings Simulation::draw_settings() {
@@ -32,6 +33,8 @@ RunSettings Simulation::draw_settings() {
   settings.options.shares =
       rng_.below(2) == 0 ? config::RowShares::kEqual : config::RowShares::kSpeed;
   settings.options.snapshot_every = 1 + rng_.below(6);
+  if (evaluated_ > 0) settings.options.watch = "validation";
+  if (evaluated_ > 2) settings.options.patience = 4;
   settings.coordinators = 1 + rng_.below(2);
   settings.seconds_per_row.resize(kMinMembers + rng_.below(4));
   for (double& seconds : settings.seconds_per_row) seconds = 0.1 + 0.4 * rng_.uniform();

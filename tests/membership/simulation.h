@@ -32,6 +32,7 @@ class Simulation {
   SimulatedMember& any_member() { return run_.member(rng_.below(run_.members())); }
   int running_members();
 
+  const uint64_t evaluated_;  // as of FakePlan
   Rng rng_;
   Network network_;
   const bool power_cuts_;

@@ -44,11 +44,15 @@ bool CheckpointCollector::arrive(int64_t completed, int worker, const WorkerStat
 void CheckpointCollector::keep_best(int64_t completed) {
   const Lock lock(mutex_);
   best_ = completed;
-  const fs::path link = folder_.parent_path() / kBestLink;
+  link_best(folder_, completed);
+}
+
+void link_best(const fs::path& checkpoints, int64_t completed) {
+  const fs::path link = checkpoints.parent_path() / kBestLink;
   const fs::path partial = link.string() + ".partial";
   fs::remove(partial);
   fs::create_directory_symlink(
-      folder_.filename() / checkpoint_name(static_cast<uint64_t>(completed)), partial);
+      checkpoints.filename() / checkpoint_name(static_cast<uint64_t>(completed)), partial);
   fs::rename(partial, link);
   sync_directory(link.parent_path());
 }

@@ -43,6 +43,9 @@ struct WorkerState {
   bool first = false;   // of the roster
 };
 
+// Points the link `best` beside a folder of checkpoints to its checkpoint after `completed` steps.
+void link_best(const fs::path& checkpoints, int64_t completed);
+
 // Thread-safe.
 class CheckpointCollector {
  public:

@@ -61,15 +61,6 @@ config::Recipe describe_checkpoint(const fs::path& folder) {
   return recipe;
 }
 
-// The token with which texts begin after training here: EOS, or none if the folder that the model
-// came from puts none before texts. Records (data.records) begin as the vocabulary says.
-int32_t trained_begin(const HfOrigin& origin, const data::Vocabulary& vocabulary,
-                      config::RecordKind records) {
-  if (records != config::RecordKind::kText) return vocabulary.begin();
-  const bool nothing = origin.contains("config.json") && origin_begin_token(origin, vocabulary) < 0;
-  return nothing ? -1 : vocabulary.eos();
-}
-
 void require_no_base(const fs::path& folder, const fs::path& base) {
   if (base.empty()) return;
   throw Error(fmt::format("{} holds a whole model, which takes no base, got {}", folder.string(),
@@ -100,7 +91,7 @@ LoadedModel load_checkpoint(const checkpoint::CheckpointReader& reader, const fs
   if (loaded.vocabulary != nullptr) {
     loaded.begin = reader.meta().step == 0
                        ? read_begin_token(folder, *loaded.vocabulary)
-                       : trained_begin(loaded.origin, *loaded.vocabulary, recipe.data.records);
+                       : begin_in_training(loaded.origin, *loaded.vocabulary, recipe.data.records);
   }
   fill_vocab(loaded.model, loaded.vocabulary.get());
   if (method::is_adapted(recipe.adapter)) {
@@ -255,9 +246,18 @@ std::vector<fs::path> model_files(const fs::path& path) {
   return files;
 }
 
+// EOS, or none if the folder that the model came from puts none before texts. Records begin as the
+// vocabulary says.
+int32_t begin_in_training(const HfOrigin& origin, const data::Vocabulary& vocabulary,
+                          config::RecordKind records) {
+  if (records != config::RecordKind::kText) return vocabulary.begin();
+  const bool nothing = origin.contains("config.json") && origin_begin_token(origin, vocabulary) < 0;
+  return nothing ? -1 : vocabulary.eos();
+}
+
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
                           config::RecordKind records) {
-  return trained_begin(source.empty() ? HfOrigin() : origin_of(source), vocabulary, records);
+  return begin_in_training(source.empty() ? HfOrigin() : origin_of(source), vocabulary, records);
 }
 
 config::Recipe describe_model(const fs::path& path) {

@@ -69,8 +69,10 @@ enum class DecodingWeights : uint8_t {
 void choose_weights(LoadedModel& loaded, DecodingWeights weights);
 
 // The token with which texts begin for a model that is trained here, as load_model will report it:
-// `source` is the folder that it starts from (empty: random weights), `records` the recipe's
-// data.records. -1: none.
+// `source` is the folder that it starts from (empty: random weights), or `origin` what is kept of
+// it; `records` the recipe's data.records. -1: none.
+int32_t begin_in_training(const HfOrigin& origin, const data::Vocabulary& vocabulary,
+                          config::RecordKind records);
 int32_t begin_in_training(const fs::path& source, const data::Vocabulary& vocabulary,
                           config::RecordKind records);
 

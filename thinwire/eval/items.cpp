@@ -14,6 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/lines.h"
+#include "thinwire/eval/task_files.h"
 #include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {
@@ -247,6 +248,16 @@ class ItemMaker {
 };
 
 }  // namespace
+
+std::vector<std::string> data_files(const Task& task, const fs::path& folder) {
+  const TaskSource& source = find_source(task, folder);
+  std::vector<std::string> files;
+  for (const std::string& name : {source.file, source.answers_file}) {
+    if (name.empty()) continue;
+    files.push_back(require_file(task.name, folder, {name}).lexically_relative(folder).string());
+  }
+  return files;
+}
 
 TaskItems read_items(const Task& task, const fs::path& folder, int64_t limit) {
   const TaskSource& source = find_source(task, folder);

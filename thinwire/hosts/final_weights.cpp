@@ -18,6 +18,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/checkpoint/adapter_base.h"
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/store_need.h"
@@ -31,7 +32,8 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr const char* kWeightsFile = "weights.safetensors";
-constexpr const char* kReceivedFolder = "final";  // of the server's folder
+constexpr const char* kBestFile = "best/weights.safetensors";  // of the list
+constexpr const char* kReceivedFolder = "final";               // of the server's folder
 constexpr const char* kWhat = "the final weights";
 constexpr double kPollSeconds = 1;  // between a member's questions how far the coordinator is
 // A member that stores its weights says so this often within the time for an answer; one that was
@@ -41,6 +43,7 @@ constexpr double kSayings = 3;
 constexpr double kLeastSeconds = 600;
 constexpr double kLeastRate = 10e3;  // bytes a second
 constexpr uint64_t kListBytesOfPart = 1 << 10;
+constexpr int64_t kKept = 2;  // checkpoints: the best and the last one
 
 Bytes encode_list(const transport::BlobId& list) {
   Bytes body;
@@ -71,13 +74,16 @@ class Giver {
   void give() {
     const auto checkpoint = checkpoint::newest_checkpoint(offer_.run_folder / "checkpoints");
     if (!checkpoint) throw Error("this member has no checkpoint");
-    const fs::path file = *checkpoint / kWeightsFile;
-    offer_.message(fmt::format("gives the coordinator {}: {}", kWhat,
-                               format_bytes(static_cast<double>(fs::file_size(file)))));
-    const DescribedBase described = describe_base(offer_.digest, std::span(&file, 1));
-    for (const auto& [name, part] : base_parts(described, *checkpoint)) {
-      store(read_part(part, name));
+    std::vector<NamedFile> files = {{kWeightsFile, *checkpoint / kWeightsFile}};
+    const fs::path best = offer_.run_folder / checkpoint::kBestLink;
+    if (fs::exists(best) && !fs::equivalent(best, *checkpoint)) {
+      files.push_back({kBestFile, best / kWeightsFile});
     }
+    const DescribedBase described = describe_files(offer_.digest, files);
+    offer_.message(fmt::format("gives the coordinator {}{}: {}", kWhat,
+                               files.size() > 1 ? " and the best ones" : "",
+                               format_bytes(static_cast<double>(described.bytes()))));
+    for (const auto& [name, part] : file_parts(described, files)) store(read_part(part, name));
     const Bytes list = encode_list(store(encode_base(described)));
     WeightsAnswer answer = ask(list);
     for (; answer == WeightsAnswer::kReceiving; answer = ask(list)) sleep(kPollSeconds);
@@ -162,7 +168,7 @@ void WeightsReception::end() {
 
 void WeightsReception::join() {
   thread_.join();
-  if (failure_.empty()) kept_ = digest_;
+  if (failure_.empty()) kept_ = expected_.last.digest;
   message_(kept_ ? fmt::format("{} are in {}", kWhat, run_.recipe.run.dir)
                  : fmt::format("{} of the member with key {} are not kept: {}", kWhat,
                                key_id(offered_->member), failure_));
@@ -192,14 +198,15 @@ WeightsAnswer WeightsReception::reported(const PublicKey& member, double now) {
 }
 
 Result<WeightsAnswer> WeightsReception::answer(const Request& request,
-                                               std::optional<uint64_t> digest, double now) {
+                                               const std::optional<RunWeights>& weights,
+                                               double now) {
   (void)busy(now);
   if (request.body.empty()) {
     return asked_ == request.requester ? reported(request.requester, now)
                                        : WeightsAnswer::kNotWanted;
   }
   const auto list = decode_list(request.body);
-  if (!list || list->bytes > kListBytesOfPart * (2 + most_bytes_ / kMaxPartBytes)) {
+  if (!list || list->bytes > 2 * kListBytesOfPart * (2 + most_bytes_ / kMaxPartBytes)) {
     return fail(FailureKind::kRefused, "this is not the name of a list of parts");
   }
   const Offered offered{request.requester, *list};
@@ -211,20 +218,20 @@ Result<WeightsAnswer> WeightsReception::answer(const Request& request,
   }
   // A coordinator that was started again takes what was stored meanwhile.
   const bool others = thread_.joinable() || (asked_ && asked_ != request.requester);
-  if (!possible_ || kept_ || others || !digest) return WeightsAnswer::kNotWanted;
-  begin(offered, *digest);
+  if (!possible_ || kept_ || others || !weights) return WeightsAnswer::kNotWanted;
+  begin(offered, *weights);
   return WeightsAnswer::kReceiving;
 }
 
-void WeightsReception::begin(const Offered& offered, uint64_t digest) {
+void WeightsReception::begin(const Offered& offered, const RunWeights& weights) {
   asked_.reset();
   offered_ = offered;
-  digest_ = digest;
+  expected_ = weights;
   ended_ = false;
   failure_.clear();
   thread_ = std::thread([this] {
     try {
-      receive(*offered_, digest_);
+      receive(*offered_, expected_);
     } catch (const std::exception& problem) {
       failure_ = one_line(plain_message(problem));
     }
@@ -238,19 +245,20 @@ fs::path WeightsReception::received_folder() const {
   return fs::path(run_.recipe.run.dir) / kServerFolder / kReceivedFolder;
 }
 
-void WeightsReception::receive(const Offered& offered, uint64_t digest) const {
+void WeightsReception::receive(const Offered& offered, const RunWeights& weights) const {
   const auto fetch = [&](const transport::BlobId& blob) {
     return fetch_blob(courier_, kWhat, blob, offered.member, patience_, &stop_);
   };
   const Result<DescribedBase> list = decode_base(fetch(offered.list));
   if (!list) throw Error(list.error().message);
-  if (list->files.size() != 1 || list->files.front().name != kWeightsFile ||
-      list->bytes() > most_bytes_) {
+  const bool has_best = list->files.size() == 2 && list->files.back().name == kBestFile;
+  if (list->files.front().name != kWeightsFile || list->files.size() > (has_best ? 2 : 1) ||
+      list->bytes() > list->files.size() * most_bytes_) {
     throw Error("the list is of another file than one with the run's weights");
   }
-  if (list->digest != digest) {
-    throw Error(
-        fmt::format("their digest is {}, and the run's {}", to_hex(list->digest), to_hex(digest)));
+  if (list->digest != weights.last.digest) {
+    throw Error(fmt::format("their digest is {}, and the run's {}", to_hex(list->digest),
+                            to_hex(weights.last.digest)));
   }
   // The file, and its copy in the checkpoint.
   const std::optional<uint64_t> room = free_disk_bytes(run_.recipe.run.dir);
@@ -263,13 +271,19 @@ void WeightsReception::receive(const Offered& offered, uint64_t digest) const {
   fs::create_directories(received_folder());
   const fs::path folder = received_folder() / "weights";
   receive_base(folder, *list, {.fetch = fetch, .progress = {}}, kWhat, "");
-  check(folder / kWeightsFile, digest);
+  check(folder / kWeightsFile, weights.last.digest);
+  const bool takes_best = has_best && weights.best && weights.best != weights.last;
+  if (takes_best) check(folder / kBestFile, weights.best->digest);
   if (stop_) throw Error("it was interrupted");
-  keep(folder / kWeightsFile);
+  if (takes_best) keep(folder / kBestFile, weights.best->steps);
+  keep(folder / kWeightsFile, weights.last.steps);
+  tell_best(weights, takes_best);
   const std::string holder = participant_name(offered.member);
   courier_.drop(offered.list.name, holder, [](const Result<void>&) {});
-  for (const transport::BlobId& part : list->files.front().parts) {
-    courier_.drop(part.name, holder, [](const Result<void>&) {});
+  for (const DescribedFile& file : list->files) {
+    for (const transport::BlobId& part : file.parts) {
+      courier_.drop(part.name, holder, [](const Result<void>&) {});
+    }
   }
 }
 
@@ -286,10 +300,21 @@ void WeightsReception::check(const fs::path& weights, uint64_t digest) const {
   throw Error(fmt::format("their digest is {}, and the run's {}", to_hex(own), to_hex(digest)));
 }
 
-void WeightsReception::keep(const fs::path& weights) const {
+// A member that came later may not have the best ones.
+void WeightsReception::tell_best(const RunWeights& weights, bool received) const {
+  if (!weights.best) return;
+  if (received || weights.best == weights.last) {
+    return checkpoint::link_best(checkpoints(), static_cast<int64_t>(weights.best->steps));
+  }
+  message_(fmt::format(
+      "the best weights, those after step {}, are in the folders of members that were there then: "
+      "the member with key {} does not have them",
+      weights.best->steps, key_id(offered_->member)));
+}
+
+void WeightsReception::keep(const fs::path& weights, uint64_t steps) const {
   const config::Recipe& recipe = run_.recipe;
   const fs::path run = recipe.run.dir;
-  const auto steps = static_cast<uint64_t>(recipe.train.steps);
   checkpoint::CheckpointWriter writer(checkpoints(), steps);
   writer.add_file(weights);
   writer.add_text(checkpoint::kRecipeFile, config::print_recipe(recipe));
@@ -303,12 +328,13 @@ void WeightsReception::keep(const fs::path& weights) const {
         checkpoint::kAdapterBaseFile,
         checkpoint::print_adapter_base({run_.description.base->digest, recipe.train.init}));
   }
-  writer.commit({.step = steps, .run = run_.description.founding.run, .method = {}}, 1);
+  writer.commit({.step = steps, .run = run_.description.founding.run, .method = {}}, kKept);
 }
 
 void WeightsReception::discard() {
   kept_.reset();
   fs::remove_all(checkpoints());
+  fs::remove(fs::path(run_.recipe.run.dir) / checkpoint::kBestLink);
 }
 
 }  // namespace thinwire::hosts

@@ -32,8 +32,19 @@ enum class WeightsAnswer : uint8_t {
   kKept = 3,       // they are in the coordinator's folder
 };
 
+// The weights of a complete run, after so many steps.
+struct WeightsOfRun {
+  uint64_t steps = 0;
+  uint64_t digest = 0;
+  bool operator==(const WeightsOfRun&) const = default;
+};
+struct RunWeights {
+  WeightsOfRun last;
+  std::optional<WeightsOfRun> best;  // with checkpoint.best, if known; perhaps the last
+};
+
 struct WeightsOffer {
-  fs::path run_folder;                      // with the checkpoint
+  fs::path run_folder;                      // with the checkpoint, and the link to the best one
   uint64_t digest = 0;                      // of its weights
   double answer_s = kTimeoutSeconds;        // within which the coordinator answers
   const std::atomic<bool>* stop = nullptr;  // set from outside: give up; may be null
@@ -57,9 +68,10 @@ class WeightsReception {
   // A member has reported its result: whether its weights are wanted. `now`: seconds of any clock.
   WeightsAnswer reported(const PublicKey& member, double now);
   // The answer to a member's request, whose body is empty while it stores its weights, and names
-  // the list of their parts then; `digest`: of the run's final weights. kRefused with the reason if
-  // what the member offers is not the run's weights, or cannot be kept.
-  Result<WeightsAnswer> answer(const Request& request, std::optional<uint64_t> digest, double now);
+  // the list of their parts then; `weights`: the run's; nothing: not known yet. kRefused with the
+  // reason if what the member offers is not the run's weights, or cannot be kept.
+  Result<WeightsAnswer> answer(const Request& request, const std::optional<RunWeights>& weights,
+                               double now);
   // Whether weights are being stored or received, or their member has yet to hear what became of
   // them.
   bool busy(double now);
@@ -79,10 +91,11 @@ class WeightsReception {
 
   double hearing_s() const { return 2 * patience_.answer_s; }
   void join();
-  void begin(const Offered& offered, uint64_t digest);
-  void receive(const Offered& offered, uint64_t digest) const;
+  void begin(const Offered& offered, const RunWeights& weights);
+  void receive(const Offered& offered, const RunWeights& weights) const;
   void check(const fs::path& weights, uint64_t digest) const;
-  void keep(const fs::path& weights) const;
+  void keep(const fs::path& weights, uint64_t steps) const;
+  void tell_best(const RunWeights& weights, bool received) const;
   fs::path received_folder() const;
   fs::path checkpoints() const { return fs::path(run_.recipe.run.dir) / "checkpoints"; }
 
@@ -96,7 +109,7 @@ class WeightsReception {
   std::optional<PublicKey> asked_;     // who was told so
   double heard_at_ = 0;                // from that member, last
   std::optional<Offered> offered_;     // what is being received, or was last
-  uint64_t digest_ = 0;                // that it must have
+  RunWeights expected_;                // what it must be
   std::optional<double> untold_;       // since when its member has not heard what became of it
   std::optional<uint64_t> kept_;
   std::atomic<bool> stop_ = false;

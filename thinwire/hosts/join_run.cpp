@@ -173,6 +173,14 @@ void find_base(MemberConnection& connection, const JoinOptions& options, const D
   receive_base(folder, base, receive(connection, options, "the run's base"));
 }
 
+void find_tasks(MemberConnection& connection, const JoinOptions& options,
+                const RunDescription& description, const fs::path& run_folder) {
+  const fs::path folder = run_folder / kTasksFolder;
+  if (!description.tasks || fs::exists(folder)) return;
+  receive_base(folder, *description.tasks, receive(connection, options, "the run's tasks"),
+               "the run's tasks", "");
+}
+
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
                         const membership::Founding& founding, const config::Recipe& recipe,
                         const SelfCheckOptions& limits) {
@@ -227,6 +235,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   check_cap(unplaced, limits);
   const fs::path data = find_data(connection, options, description, local, folder);
   if (base == folder / kBaseFolder) find_base(connection, options, *description.base, base);
+  find_tasks(connection, options, description, folder);
   const config::Recipe recipe =
       member_recipe(description.recipe, options.overrides, folder, data, base);
   const SelfCheck check = check_machine(connection, options, description.founding, recipe, limits);

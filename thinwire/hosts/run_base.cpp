@@ -107,11 +107,11 @@ void make_folder(const fs::path& folder) {
 
 }  // namespace
 
-DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files) {
+DescribedBase describe_files(uint64_t digest, std::span<const NamedFile> files) {
   DescribedBase base{digest, {}};
-  for (const fs::path& path : files) {
+  for (const auto& [name, path] : files) {
     const MappedFile mapped(path);
-    DescribedFile& file = base.files.emplace_back(DescribedFile{path.filename().string(), {}});
+    DescribedFile& file = base.files.emplace_back(DescribedFile{name, {}});
     for (const auto part : parts_of(mapped.bytes())) {
       file.parts.push_back(transport::blob_id(part));
       mapped.release(part);
@@ -120,16 +120,31 @@ DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files) {
   return base;
 }
 
-std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path& folder) {
+DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files) {
+  std::vector<NamedFile> named;
+  for (const fs::path& path : files) named.push_back({path.filename().string(), path});
+  return describe_files(digest, named);
+}
+
+std::map<Sha256, FilePart> file_parts(const DescribedBase& described,
+                                      std::span<const NamedFile> files) {
   std::map<Sha256, FilePart> parts;
-  for (const DescribedFile& file : base.files) {
+  for (const DescribedFile& file : described.files) {
+    const auto named = std::ranges::find(files, file.name, &NamedFile::name);
+    if (named == files.end()) continue;
     uint64_t at = 0;
     for (const transport::BlobId& part : file.parts) {
-      parts.emplace(part.name, FilePart{folder / file.name, at, part.bytes});
+      parts.emplace(part.name, FilePart{named->path, at, part.bytes});
       at += part.bytes;
     }
   }
   return parts;
+}
+
+std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path& folder) {
+  std::vector<NamedFile> files;
+  for (const DescribedFile& file : base.files) files.push_back({file.name, folder / file.name});
+  return file_parts(base, files);
 }
 
 bool has_files(const fs::path& folder, const DescribedBase& base) {
@@ -153,6 +168,7 @@ void receive_base(const fs::path& folder, const DescribedBase& base, const Recep
   show_progress();
   for (const DescribedFile& file : base.files) {
     const fs::path path = partial / file.name;
+    make_folder(path.parent_path());
     const std::vector<bool> there = parts_there(path, file);
     PartialFile out(path);
     uint64_t at = 0;

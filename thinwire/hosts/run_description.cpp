@@ -102,14 +102,24 @@ Json print(const DescribedBase& base) {
   return {{"digest", to_hex(base.digest)}, {"files", files}};
 }
 
+// Whether it names a file in a folder, or in a folder in that.
+bool is_inside(std::string_view name) {
+  size_t begin = 0;
+  while (true) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string_view part = name.substr(begin, end - begin);
+    if (part.empty() || part == "." || part == "..") return false;
+    if (end == name.size()) break;
+    begin = end + 1;
+  }
+  return std::ranges::none_of(
+      name, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
+}
+
 // Its name becomes that of a file in a folder.
 DescribedFile read_file(const Json& json) {
   DescribedFile file{json.at("name"), {}};
-  const bool plain = !file.name.empty() && file.name != "." && file.name != ".." &&
-                     std::ranges::none_of(file.name, [](char c) {
-                       return c == '/' || static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-                     });
-  if (!plain) throw Malformed{"a file whose name is a path"};
+  if (!is_inside(file.name)) throw Malformed{"a file whose name is a path out of its folder"};
   for (const Json& part : json.at("parts")) file.parts.push_back(read_blob(part));
   if (file.parts.empty()) throw Malformed{"a file without parts"};
   // Sums of them cannot overflow: there would have to be 2^40 parts.
@@ -183,6 +193,7 @@ Result<RunDescription> read_description(const Json& json) {
   }
   if (json.contains("model_files")) description.model_files = read_blob(json.at("model_files"));
   if (json.contains("base")) description.base = read_base(json.at("base"));
+  if (json.contains("tasks")) description.tasks = read_base(json.at("tasks"));
   return description;
 }
 
@@ -247,6 +258,7 @@ Bytes encode_description(const RunDescription& description) {
   }
   if (description.model_files) json["model_files"] = print(*description.model_files);
   if (description.base) json["base"] = print(*description.base);
+  if (description.tasks) json["tasks"] = print(*description.tasks);
   return encode(json);
 }
 

@@ -50,7 +50,7 @@ inline constexpr uint64_t kMaxPartBytes = uint64_t{16} << 20;
 
 // A file in parts, one after the other, which are not empty unless the file is.
 struct DescribedFile {
-  std::string name;  // in its folder
+  std::string name;  // in its folder; perhaps in a folder in that: "arc/dev.jsonl"
   std::vector<transport::BlobId> parts;
   uint64_t bytes() const;
   bool operator==(const DescribedFile&) const = default;
@@ -78,6 +78,9 @@ struct RunDescription {
   std::optional<transport::BlobId> model_files;
   // Nothing if members need no model besides snapshot 0.
   std::optional<DescribedBase> base;
+  // What members need of eval.tasks (train::task_files); without a digest. Nothing if the program
+  // has all of it.
+  std::optional<DescribedBase> tasks;
   bool operator==(const RunDescription&) const = default;
 
   uint64_t data_bytes() const;  // of all shards

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "thinwire/base/units.h"
@@ -73,6 +74,15 @@ void RunDisplay::record(const membership::Record& record, bool earlier, double n
     if (closed != open_.end()) pace_.note(static_cast<int64_t>(closed->second), now);
     open_.erase(record.closing->round);
   }
+  for (const membership::Change& change : record.changes) {
+    const auto* evaluation = std::get_if<membership::Evaluation>(&change);
+    if (evaluation != nullptr && evaluation->ends && evaluation->step < steps_ && !earlier) {
+      print_(
+          fmt::format("the run ends early, after step {}: the loss has not fallen for as many "
+                      "evaluations as eval.patience says",
+                      evaluation->step));
+    }
+  }
   for (const membership::Opening& opening : record.openings) {
     if (!earlier) open_[opening.round] = opening.first_step + opening.steps.size();
   }
@@ -80,9 +90,7 @@ void RunDisplay::record(const membership::Record& record, bool earlier, double n
 
 void RunDisplay::show(const membership::State& state) {
   show_changes(state);
-  const uint64_t step = state.finished       ? steps_
-                        : state.open.empty() ? state.next_step
-                                             : state.open.front().first_step;
+  const uint64_t step = state.open.empty() ? state.next_step : state.open.front().first_step;
   const bool has_begun = state.next_round > 0;
   const auto members = std::ranges::count_if(phases_, [&](membership::Phase phase) {
     return has_begun ? phase == membership::Phase::kActive : !is_gone(phase);

@@ -40,7 +40,7 @@ void MemberResults::take_means(Values events::Summary::*values, events::Summary&
   }
 }
 
-events::Summary MemberResults::summarise(uint64_t digest) const {
+events::Summary MemberResults::summarise(uint64_t digest, uint64_t steps) const {
   const auto mean = [&](double events::Summary::*field) {
     double sum = 0;
     for (const auto& [key, summary] : all_) sum += summary.*field;
@@ -66,8 +66,8 @@ events::Summary MemberResults::summarise(uint64_t digest) const {
   summary.method = recipe_.sync.method;
   summary.within = name_of(recipe_.sync.within);
   summary.workers = recipe_.train.workers;
-  summary.steps = recipe_.train.steps;
-  summary.tokens = recipe_.train.steps * recipe_.train.batch * recipe_.train.sequence;
+  summary.steps = static_cast<int64_t>(steps);
+  summary.tokens = summary.steps * recipe_.train.batch * recipe_.train.sequence;
   summary.params = method::parameter_count(specs);
   summary.params_non_embedding = method::non_embedding_count(specs);
   summary.digest = to_hex(digest);

@@ -28,7 +28,8 @@ class MemberResults {
   std::optional<uint64_t> digest() const;
   // Losses, accuracies, bytes and times are means over the members that reported; losses are NaN if
   // none did.
-  events::Summary summarise(uint64_t digest) const;
+  // `steps`: that the run has taken.
+  events::Summary summarise(uint64_t digest, uint64_t steps) const;
 
  private:
   using Values = std::map<std::string, double>;
@@ -64,7 +65,9 @@ class RunEnd {
   bool awaits_results(const serve::CoordinatorHost& host, double now);
   // The digest of the final weights; nothing if nobody has reported it.
   std::optional<uint64_t> digest(const serve::CoordinatorHost& host) const;
-  events::Summary summarise(uint64_t digest) const { return results_.summarise(digest); }
+  events::Summary summarise(uint64_t digest, uint64_t steps) const {
+    return results_.summarise(digest, steps);
+  }
 
  private:
   const config::Recipe& recipe_;

@@ -14,6 +14,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/run_status.h"
+#include "thinwire/train/task_files.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -24,9 +25,11 @@ constexpr const char* kOwnWeights = "_own";
 
 }  // namespace
 
-LossBoard::LossBoard(std::set<std::string> sets) : sets_(std::move(sets)) {
+LossBoard::LossBoard(std::set<std::string> sets, std::set<std::string> scores)
+    : sets_(std::move(sets)), scores_(std::move(scores)) {
   for (const std::string& set : std::set(sets_)) sets_.insert(set + kOwnWeights);
   sets_.insert(membership::Loss::kTraining);
+  sets_.insert(scores_.begin(), scores_.end());
 }
 
 void LossBoard::add(const membership::Loss& loss, int64_t newest) {
@@ -37,7 +40,7 @@ void LossBoard::add(const membership::Loss& loss, int64_t newest) {
   Sum& sum = sums_[{loss.set, step}];
   if (!sum.members.insert(loss.member).second) return;
   const auto weight = static_cast<double>(loss.tokens);
-  sum.loss += weight * loss.mean;
+  sum.loss += loss.sum;
   sum.weight += weight;
 }
 
@@ -52,7 +55,12 @@ std::vector<LossBoard::Point> LossBoard::take(const std::string& set, int64_t la
     const auto& [name, step] = one->first;
     if (name != set || step > last) break;
     const Sum& sum = one->second;
-    if (sum.weight > 0) points.push_back({set, step, sum.loss / sum.weight});
+    if (sum.weight > 0) {
+      const bool score = scores_.contains(set);
+      const double value =
+          score ? train::score_value(set, sum.loss, sum.weight) : sum.loss / sum.weight;
+      points.push_back({set, step, value, score});
+    }
     taken_[set] = step;
     one = sums_.erase(one);
   }
@@ -66,6 +74,15 @@ std::vector<LossBoard::Point> LossBoard::take_all(int64_t trained, int64_t evalu
     for (Point& point : take(set, is_training ? trained : evaluated)) {
       all.push_back(std::move(point));
     }
+  }
+  return all;
+}
+
+std::vector<LossBoard::Point> LossBoard::take_reported(int64_t step, size_t members) {
+  std::vector<Point> all;
+  for (const std::string& set : sets_) {
+    if (set == membership::Loss::kTraining || reports(set, step) < members) continue;
+    for (Point& point : take(set, step)) all.push_back(std::move(point));
   }
   return all;
 }
@@ -210,6 +227,12 @@ void RunWatch::record(const membership::Record& record, bool earlier, double now
     }
   }
   if (record.closing) close(*record.closing, earlier, now);
+  for (const membership::Change& change : record.changes) {
+    const auto* evaluation = std::get_if<membership::Evaluation>(&change);
+    if (evaluation == nullptr || !evaluation->ends) continue;
+    ended_ = static_cast<int64_t>(evaluation->step);
+    show(losses_.take_reported(*ended_, newest_contributors_));
+  }
   for (const membership::Opening& opening : record.openings) {
     open_[opening.round] = {opening, now, earlier};
     newest_step_ = static_cast<int64_t>(opening.first_step + opening.steps.size());
@@ -219,10 +242,9 @@ void RunWatch::record(const membership::Record& record, bool earlier, double now
 
 void RunWatch::add_loss(const membership::Loss& loss) {
   losses_.add(loss, newest_step_);
-  const bool is_last = static_cast<int64_t>(loss.step) == recipe_.train.steps;
-  if (!is_last || loss.set == membership::Loss::kTraining) return;
-  if (losses_.reports(loss.set, recipe_.train.steps) < newest_contributors_) return;
-  show(losses_.take(loss.set, recipe_.train.steps));
+  const int64_t last = ended_.value_or(recipe_.train.steps);
+  if (static_cast<int64_t>(loss.step) != last) return;
+  show(losses_.take_reported(last, newest_contributors_));
 }
 
 void RunWatch::show(const std::vector<LossBoard::Point>& losses) {
@@ -230,7 +252,8 @@ void RunWatch::show(const std::vector<LossBoard::Point>& losses) {
     if (point.set == membership::Loss::kTraining) {
       page_.add_train_loss(point.step, point.loss);
     } else {
-      page_.on_event(events::EvalEvent{.step = point.step, .name = point.set, .loss = point.loss});
+      page_.on_event(events::EvalEvent{
+          .step = point.step, .name = point.set, .loss = point.loss, .score = point.score});
     }
   }
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -28,11 +29,12 @@ class LossBoard {
   struct Point {
     std::string set;  // as in membership::Loss
     int64_t step = 0;
-    double loss = 0;
+    double loss = 0;  // or the value of the metric
+    bool score = false;
   };
 
-  // `sets`: the names of the validation sets; losses on others are ignored.
-  explicit LossBoard(std::set<std::string> sets);
+  // `sets`: the names of the validation sets; `scores`: of the tasks' metrics. Others are ignored.
+  explicit LossBoard(std::set<std::string> sets, std::set<std::string> scores = {});
 
   // `newest`: the last step of the rounds opened so far. Ignored are later steps, a member's second
   // report on the same set and step, and steps that were already taken.
@@ -43,6 +45,9 @@ class LossBoard {
   std::vector<Point> take(const std::string& set, int64_t last);
   // The same for training up to step `trained`, and for each validation set up to step `evaluated`.
   std::vector<Point> take_all(int64_t trained, int64_t evaluated);
+  // The mean losses of the evaluation after `step` steps on the sets that so many members have
+  // reported on.
+  std::vector<Point> take_reported(int64_t step, size_t members);
 
  private:
   struct Sum {
@@ -51,7 +56,8 @@ class LossBoard {
     std::set<int> members;
   };
 
-  std::set<std::string> sets_;
+  std::set<std::string> sets_;  // and scores
+  std::set<std::string> scores_;
   std::map<std::pair<std::string, int64_t>, Sum> sums_;  // by set and step
   std::map<std::string, int64_t> taken_;                 // by set, the last step
 };
@@ -78,13 +84,13 @@ class MembersNow {
 // Updates the page with what happens in the run.
 class RunWatch {
  public:
-  // `recipe`: resolved; `sets`: the names of the validation sets. All references must outlive it.
-  RunWatch(const config::Recipe& recipe, std::set<std::string> sets, page::LiveRun& page,
+  // `recipe`: resolved. All references must outlive it.
+  RunWatch(const config::Recipe& recipe, LossBoard losses, page::LiveRun& page,
            MachineOf machine_of)
       : recipe_(recipe),
         page_(page),
         machine_of_(std::move(machine_of)),
-        losses_(std::move(sets)) {}
+        losses_(std::move(losses)) {}
 
   // Called by the thread that ticks the coordinator: CoordinatorHost's hook of the same name.
   // `now`: seconds of any clock.
@@ -115,6 +121,7 @@ class RunWatch {
   const MachineOf machine_of_;
   std::map<uint64_t, Opened> open_;  // rounds
   LossBoard losses_;
+  std::optional<int64_t> ended_;    // after which step an evaluation has ended the run
   int64_t newest_step_ = 0;         // the last step of the rounds opened so far
   size_t newest_contributors_ = 0;  // to the round opened last: its roster until it is closed
 };

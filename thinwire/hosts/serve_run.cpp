@@ -26,6 +26,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/connection_limit.h"
 #include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/final_losses.h"
 #include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/ledger_note.h"
 #include "thinwire/hosts/request_handler.h"
@@ -114,6 +115,8 @@ class Service {
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
   Result<WeightsAnswer> answer_weights(const Request& request);
+  // Nothing before their digest is known.
+  std::optional<RunWeights> run_weights() const;
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
                             std::optional<Role> wanted, const std::string& machine);
   // Whether an earlier start has written the summary; it now serves members that lack the weights.
@@ -139,6 +142,7 @@ class Service {
   std::optional<WeightsReception> weights_;  // none: they are not wanted
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
+  FinalLosses losses_;
   LedgerNote ledger_;
   double waiting_checked_at_ = 0;
   std::string waiting_;                   // what for, when it was last checked
@@ -165,11 +169,13 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
       display_(run_.recipe, machine_of_, options.display),
       end_(run_.recipe),
+      losses_(run_.scores),
       ledger_(folder_ / kServerFolder) {
   page::LiveRun* const page =
       options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
   if (page != nullptr) {
-    watch_.emplace(run_.recipe, validation_sets(run_.description), *page, machine_of_);
+    LossBoard losses(validation_sets(run_.description), {run_.scores.begin(), run_.scores.end()});
+    watch_.emplace(run_.recipe, std::move(losses), *page, machine_of_);
   }
   connect();
   founded_now_ = publish_run(*courier_, *signer_, run_, options_.stop);
@@ -185,7 +191,8 @@ Service::~Service() {
 void Service::connect() {
   // Before anything is stored, so that the disk does not fill up in the middle of the run.
   const RunDescription& run = run_.description;
-  const uint64_t files = run.data_bytes() + (run.base ? run.base->bytes() : 0);
+  const uint64_t files =
+      run.data_bytes() + (run.base ? run.base->bytes() : 0) + (run.tasks ? run.tasks->bytes() : 0);
   options_.display.message(servers_->room(run_.recipe, static_cast<double>(files)));
   servers_->start(run_.recipe, run_.seed, admission_.users());
   servers_->entrance().store(folder_ / kServerFolder);
@@ -203,7 +210,7 @@ bool Service::another_leads() {
 
 void Service::start_host() {
   serve::HostOptions options;
-  options.membership = membership::options_of(run_.recipe.sync);
+  options.membership = membership::options_of(run_.recipe);
   options.founding = run_.description.founding;
   options.remembered = ledger_.remembered();
   options.standby = another_leads();
@@ -223,6 +230,7 @@ void Service::start_host() {
                                              sketch_seed(run_.seed));
   options.hooks.message = [this](const std::string& text) { announce(text); };
   options.hooks.loss = [this](const membership::Loss& loss) {
+    losses_.add(loss);
     if (watch_) watch_->add_loss(loss);
   };
   options.hooks.record = [this](const membership::Record& record, bool earlier) {
@@ -289,7 +297,21 @@ std::string Service::refusal(const Request& request) const {
 
 Result<WeightsAnswer> Service::answer_weights(const Request& request) {
   if (!weights_) return WeightsAnswer::kNotWanted;
-  return weights_->answer(request, end_.digest(*host_), monotonic_seconds());
+  return weights_->answer(request, run_weights(), monotonic_seconds());
+}
+
+std::optional<RunWeights> Service::run_weights() const {
+  const auto digest = end_.digest(*host_);
+  if (!digest) return std::nullopt;
+  const membership::State state = host_->state();
+  RunWeights weights{.last = {state.next_step, *digest}, .best = {}};
+  const membership::Evaluated& evaluated = state.evaluated;
+  if (run_.recipe.checkpoint.best && evaluated.best_step == state.next_step) {
+    weights.best = weights.last;
+  } else if (run_.recipe.checkpoint.best && evaluated.best_digest) {
+    weights.best = {evaluated.best_step, *evaluated.best_digest};
+  }
+  return weights;
 }
 
 // After the end it continues to listen, to know which members are still present.
@@ -480,7 +502,8 @@ ServeResult Service::finish() {
     options_.display.message(fmt::format(
         "{} is without the final weights: they are in the members' folders", folder_.string()));
   }
-  const events::Summary summary = end_.summarise(*digest);
+  events::Summary summary = end_.summarise(*digest, host_->state().next_step);
+  losses_.fill(summary.steps, summary);
   events::write_summary(summary_file(folder_), summary);
   return {ServeOutcome::kFinished, plan_.rounds(), summary};
 }

@@ -32,6 +32,8 @@
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/run_tasks.h"
+#include "thinwire/train/task_files.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -45,6 +47,14 @@ struct PreparedText {
   std::unique_ptr<data::Vocabulary> vocabulary;
   std::map<std::string, data::TokenSet> sets;
 };
+
+std::vector<std::string> validation_names(const std::map<std::string, data::TokenSet>& sets) {
+  std::vector<std::string> names;
+  for (const auto& [name, tokens] : sets) {
+    if (name != "train") names.push_back(name);
+  }
+  return names;
+}
 
 // Fills in what depends on the prepared data. The fields of a machine get their defaults: they are
 // each member's own choice, and the coordinator does not train.
@@ -202,6 +212,25 @@ void found(ServedRun& run, const config::Recipe& recipe, const data::Vocabulary*
   take_base(run, recipe, initial.base_digest, message);
 }
 
+// Describes the tasks' files, or checks that they are those that are described.
+void take_tasks(ServedRun& run, const config::Recipe& recipe, bool is_founded) {
+  std::vector<NamedFile> files;
+  for (const train::TaskFile& one : train::task_files(recipe))
+    files.push_back({one.name, one.path});
+  std::optional<DescribedBase> tasks;
+  if (!files.empty()) {
+    tasks = describe_files(0, files);
+    run.files.merge(file_parts(*tasks, files));
+  }
+  if (is_founded && tasks != run.description.tasks) {
+    throw UsageError(fmt::format(
+        "[eval] data: the files of the tasks in {} are not those with which the run in {} started; "
+        "put them back, or choose another run.dir",
+        recipe.eval.data, recipe.run.dir));
+  }
+  run.description.tasks = std::move(tasks);
+}
+
 void store_description(ServedRun& run, const config::Recipe& recipe) {
   const fs::path folder = recipe.run.dir;
   for (const auto& [name, text] : train::origin_files(recipe, {})) {
@@ -242,7 +271,15 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
   resolve(recipe, text.vocabulary.get());
   servers.resolve(recipe);
   check_room(recipe);
-  if (text.vocabulary) text.sets = data::open_sets(recipe.data.dir, text.vocabulary->digest());
+  std::vector<std::string> scores;
+  if (text.vocabulary) {
+    text.sets = data::open_sets(recipe.data.dir, text.vocabulary->digest());
+    train::check_watch(recipe, validation_names(text.sets));
+    for (const train::RunTask& task : train::read_run_tasks(recipe, *text.vocabulary, {})) {
+      if (!task.note.empty()) message(task.note);
+      for (std::string& name : train::score_names(task)) scores.push_back(std::move(name));
+    }
+  }
   ServedRun run;
   run.description = describe_run(recipe, text);
   const fs::path folder = recipe.run.dir;
@@ -260,6 +297,7 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
   // The model in train.init may have moved since.
   found(run, recipe, text.vocabulary.get(), is_founded ? run.description.founding.run : id,
         message);
+  if (text.vocabulary) take_tasks(run, recipe, is_founded);
   if (!is_founded) store_description(run, recipe);
   for (const DataFile& one : data_files(run.description)) {
     run.files.emplace(one.blob.name,
@@ -270,6 +308,7 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
     run.files.emplace(texts.name, FilePart{folder / kModelFiles, 0, texts.bytes});
   }
   run.recipe = std::move(recipe);
+  run.scores = std::move(scores);
   return run;
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/file.h"
@@ -46,8 +47,9 @@ struct ServedRun {
   config::Recipe recipe;  // resolved
   RunDescription description;
   std::shared_ptr<const Bytes> weights;  // snapshot 0
-  // Vocabulary, shards, model files, and what the base is made of, by blob name.
+  // Vocabulary, shards, model files, and what the base and the tasks are made of, by blob name.
   std::map<Sha256, FilePart> files;
+  std::vector<std::string> scores = {};  // of its tasks, that members report: "words.acc"
 };
 
 // Where `thinwire serve` keeps the run of a recipe that names no run.dir: apart from that of

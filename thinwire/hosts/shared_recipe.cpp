@@ -11,10 +11,12 @@
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
+#include "thinwire/hosts/run_data.h"
 #include "thinwire/member/member.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/task_files.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -24,8 +26,8 @@ constexpr std::array<std::string_view, 11> kLocal = {
     "train.device",      "train.precision", "train.launcher", "train.offload",
     "train.offload_dir", "log.*",           "links.*"};
 // Replaced by what the description carries instead.
-constexpr std::array<std::string_view, 4> kReplaced = {"data.*", "train.init", "train.launcher",
-                                                       "adapter.init"};
+constexpr std::array<std::string_view, 5> kReplaced = {"data.*", "eval.data", "train.init",
+                                                       "train.launcher", "adapter.init"};
 // But members must know what is learnt.
 constexpr std::string_view kKept = "data.records";
 constexpr const char* kOrigin = "the run's recipe";
@@ -57,6 +59,8 @@ config::Recipe shared_part(const config::Recipe& resolved) {
   if (rounded) shared.train.precision = resolved.train.precision;
   const bool adapts = method::is_adapted(resolved.adapter) && !resolved.train.init.empty();
   if (adapts) shared.train.init = kSharedBase;
+  for (std::string& task : shared.eval.tasks) task = train::task_name(task);
+  if (!shared.eval.tasks.empty()) shared.eval.data = kSharedTasks;
   return shared;
 }
 
@@ -86,7 +90,7 @@ void refuse_control_characters(config::Recipe& recipe) {
 // Data and initial weights come from the description, never from a path in a received text.
 void refuse_paths(const config::Recipe& received) {
   for (const config::FieldChange& change : config::field_changes(shared_part(received), received)) {
-    if (!is_replaced(change.field)) continue;
+    if (!is_replaced(change.field) && change.field != "eval.tasks") continue;
     throw UsageError(fmt::format("{}: it sets {} to {}, which a received recipe may not do",
                                  kOrigin, change.field, change.now));
   }
@@ -153,6 +157,7 @@ config::Recipe member_recipe(std::string_view text, std::span<const std::string>
   recipe.run.dir = run_dir.string();
   recipe.data.dir = data_dir.string();
   if (base) recipe.train.init = base->string();
+  train::take_task_files(recipe, run_dir / kTasksFolder);
   method::check_choices(recipe);
   return recipe;
 }

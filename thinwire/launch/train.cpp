@@ -183,26 +183,6 @@ checkpoint::BestLoss best_checkpoint(const checkpoint::RunFolder& folder, int64_
   return best;
 }
 
-void check_watch(const config::Recipe& recipe, const train::Corpus& corpus) {
-  if (recipe.eval.patience == 0 && !recipe.checkpoint.best) return;
-  if (corpus.validation.contains(recipe.eval.watch)) return;
-  std::vector<std::string> names;
-  for (const auto& [name, rows] : corpus.validation) names.push_back(name);
-  throw UsageError(fmt::format("[eval] watch = '{}' is not a validation set of {}, which has {}",
-                               recipe.eval.watch, recipe.data.dir,
-                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-}
-
-// Says why a run ended before its last step.
-void report_early_end(const config::Recipe& recipe, const train::RunEnd& end,
-                      report::Recorder& recorder) {
-  if (end.steps == recipe.train.steps) return;
-  recorder.message(end.steps,
-                   fmt::format("ended early: in {3} evaluations the loss on {0} has not fallen "
-                               "below the {1:.4f} reached after step {2} (eval.patience)",
-                               recipe.eval.watch, end.best.loss, end.best.step, end.best.since));
-}
-
 // Finds out where to start; done by the process that has the folder, which then broadcasts it to
 // the others.
 Ranks::Start find_start(const config::Recipe& recipe, const checkpoint::RunFolder* folder,
@@ -303,7 +283,9 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
                        Recording& recording, const train::RunEnd& end, uint64_t first_digest) {
   recording.recorder.sync();
   if (!end.finished) return {Outcome::kStopped, end.steps, {}};
-  report_early_end(recipe, end, recording.recorder);
+  if (end.steps < recipe.train.steps) {
+    recording.recorder.message(end.steps, train::why_early(recipe, end.best));
+  }
   const uint64_t digest = recording.collector.last_digest().value_or(first_digest);
   const events::Summary summary = report::summarise(recipe, recording.recorder, digest);
   events::write_summary(folder.summary(), summary);
@@ -334,7 +316,9 @@ void read_text(const config::Recipe& recipe, const fs::path& resumed, bool tells
   const std::string note = train::turn_end_note(recipe, *text.vocabulary, resumed);
   if (tells && !note.empty()) message(note);
   text.corpus.emplace(recipe, *text.vocabulary);
-  check_watch(recipe, *text.corpus);
+  std::vector<std::string> sets;
+  for (const auto& [name, rows] : text.corpus->validation) sets.push_back(name);
+  train::check_watch(recipe, sets);
   text.tasks = train::read_run_tasks(recipe, *text.vocabulary, resumed);
 }
 

@@ -313,6 +313,23 @@ void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, dou
   settle();
 }
 
+Result<std::vector<membership::Evaluation>> Follower::Impl::evaluations(int64_t steps, bool due) {
+  const auto step = static_cast<uint64_t>(steps);
+  const Lock lock(mutex_);
+  const Activity waiting{ActivityKind::kWaiting,
+                         machine_.view().state().next_round,
+                         steps,
+                         {},
+                         fmt::format("waits for the others' losses after step {}", steps)};
+  const auto decided = [&]() REQUIRES(mutex_) {
+    return !due || machine_.view().state().evaluated.step >= step;
+  };
+  if (!wait_shown(waiting, decided)) return over();
+  std::vector<membership::Evaluation> evaluations = machine_.view().evaluations();
+  std::erase_if(evaluations, [step](const auto& one) { return one.step > step; });
+  return evaluations;
+}
+
 void Follower::Impl::pause_for(double seconds) {
   const Lock lock(mutex_);
   const Stopwatch watch;
@@ -390,6 +407,15 @@ Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, WireTyp
 }
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
   impl_->offer(round, fragment, std::move(payload), seconds);
+}
+Result<std::vector<membership::Evaluation>> Follower::evaluations(int64_t steps, bool due) {
+  return impl_->evaluations(steps, due);
+}
+bool Follower::may_end_after(uint64_t steps) const {
+  return impl_->look([steps](const MemberMachine& one) {
+    const membership::State& state = one.view().state();
+    return state.evaluated.step < steps || (state.finished && state.evaluated.step == steps);
+  });
 }
 void Follower::pause_for(double seconds) { impl_->pause_for(seconds); }
 void Follower::completed(int64_t steps) { impl_->completed(steps); }

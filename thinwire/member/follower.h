@@ -104,6 +104,11 @@ class Follower {
   // Announces and stores `payload`, and offers it until its round is closed, or, if late
   // contributions count, until it may no longer. `seconds`: spent computing the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
+  // What evaluations up to `steps` completed steps have decided, in the order of their steps; waits
+  // for the one after `steps`, if `due`.
+  Result<std::vector<membership::Evaluation>> evaluations(int64_t steps, bool due);
+  // Whether an evaluation after so many steps has ended the run or is still to be decided.
+  bool may_end_after(uint64_t steps) const;
   // Waits for `seconds`, or until the replica has to end.
   void pause_for(double seconds);
   // The replica has completed `steps` steps.

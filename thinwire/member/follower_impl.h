@@ -61,6 +61,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   Result<std::shared_ptr<const Bytes>> payload(const Contribution& contribution);
   Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, WireType format, float factor);
   void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
+  Result<std::vector<membership::Evaluation>> evaluations(int64_t steps, bool due);
   void show_why_silent();
   void end_waits();
   void pause_for(double seconds);

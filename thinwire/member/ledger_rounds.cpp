@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "thinwire/member/committed_communicator.h"
 #include "thinwire/train/worker.h"
@@ -21,6 +23,11 @@ struct Source {
     round.roster.insert(place, round.member(member));
   }
 
+  // Whether the run ends after these steps by an evaluation, or that is still to be decided.
+  bool ends_or_may_end(uint64_t completed) const {
+    return plan.decides_after(completed) && follower.may_end_after(completed);
+  }
+
   // Waits until the round of a step is open.
   Result<Round> find(int64_t step) const {
     const auto number = static_cast<uint64_t>(step);
@@ -33,7 +40,8 @@ struct Source {
     }
     // Every member present at the end has the final weights, even if it did not train in the last
     // round.
-    const bool follows_the_end = round.last && !round.has(self);
+    const bool may_end = round.last || ends_or_may_end(number + 1);
+    const bool follows_the_end = may_end && !round.has(self);
     // Strategies send nothing in a round with one member, but inactive members may follow this one.
     const bool alone = round.size() == 1;
     round.followed = alone && plan.workers() == 1;
@@ -67,6 +75,23 @@ class LedgerRounds final : public train::RoundSource {
     };
   }
   void stop_waiting() override { source_.follower.end_waits(); }
+
+  std::optional<train::Decided> decided(int64_t completed) override {
+    const bool due = source_.plan.decides_after(static_cast<uint64_t>(completed));
+    const auto evaluations = source_.follower.evaluations(completed, due);
+    if (!evaluations) {
+      if (source_.follower.starts_over() || !source_.follower.stopped()) {
+        throw train::Aborted(evaluations.error().message);
+      }
+      return train::Decided{.best = {}, .stopped = true};
+    }
+    train::Decided decided;
+    for (const membership::Evaluation& one : *evaluations) {
+      if (one.loss) decided.best.add(static_cast<int64_t>(one.step), *one.loss);
+      decided.ends = one.ends && std::cmp_equal(one.step, completed);
+    }
+    return decided;
+  }
 
   void computed(const Round& round, uint64_t rows, double seconds) override {
     if (rows == 0) return;

@@ -44,12 +44,17 @@ LedgerView::Taken LedgerView::reset(const Fork& fork) {
   hashes_.resize(1);
   tail_.clear();
   rounds_.clear();
+  evaluations_.clear();
   reopened_.reset();
   return Taken::kForked;
 }
 
 void LedgerView::note(const membership::Record& record) {
   reopened_.reset();
+  for (const membership::Change& change : record.changes) {
+    const auto* evaluation = std::get_if<membership::Evaluation>(&change);
+    if (evaluation != nullptr) evaluations_.push_back(*evaluation);
+  }
   if (record.closing) {
     LedgerRound& round = rounds_.at(record.closing->round);
     round.closing = record.closing;

@@ -51,6 +51,8 @@ class LedgerView {
   const LedgerRound* round(uint64_t number) const;
   // The oldest round that the last record reopened, if any.
   const std::optional<uint64_t>& reopened() const { return reopened_; }
+  // Evaluations that have decided something, in the order of their steps.
+  const std::vector<membership::Evaluation>& evaluations() const { return evaluations_; }
   // The place of a record that was read.
   membership::Position position(uint64_t sequence) const { return {sequence, hashes_[sequence]}; }
   // Whether this place is in the history that was read.
@@ -73,6 +75,7 @@ class LedgerView {
   std::vector<Sha256> hashes_ = std::vector<Sha256>(1);  // by sequence
   membership::RecordTail tail_;
   std::map<uint64_t, LedgerRound> rounds_;
+  std::vector<membership::Evaluation> evaluations_;
   std::optional<uint64_t> reopened_;
   Fork fork_;
 };

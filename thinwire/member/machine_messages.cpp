@@ -87,6 +87,8 @@ void MemberMachine::say_again(const std::vector<transport::BlobId>& lacking) {
     }
   }
   if (snapshot_) say(*snapshot_);
+  if (undecided_ && undecided_->step <= view_.state().evaluated.step) undecided_.reset();
+  if (undecided_) say(*undecided_);
   for (size_t i = 0; i < std::min(lacking.size(), kMaxLacking); ++i) {
     say(membership::Lacking{lacking[i].name});
   }
@@ -118,11 +120,12 @@ void MemberMachine::trained(int64_t steps, double loss_sum, int64_t tokens) {
 void MemberMachine::evaluated(int64_t steps, const std::string& set, double loss_sum,
                               int64_t tokens) {
   const auto id = own_id();
-  if (!id || tokens == 0) return;
-  const double mean = loss_sum / static_cast<double>(tokens);
-  if (!std::isfinite(mean) || mean < 0) return;
-  say(membership::Loss{*id, static_cast<uint64_t>(steps), set, mean,
-                       static_cast<uint64_t>(tokens)});
+  const bool decides = !settings_.watch.empty() && set == settings_.watch;
+  if (!id || (tokens == 0 && !decides) || !std::isfinite(loss_sum)) return;
+  membership::Loss loss{*id, static_cast<uint64_t>(steps), set, loss_sum,
+                        static_cast<uint64_t>(tokens)};
+  if (decides) undecided_ = loss;
+  say(std::move(loss));
 }
 
 // --- offers

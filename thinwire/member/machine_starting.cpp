@@ -132,11 +132,14 @@ bool MemberMachine::begin(const StartState& start, int64_t completed) {
 }
 
 // Those that are closed. A round that the replica has begun is completed, and the last one is
-// computed, so that it ends as it does for everybody.
+// computed, so that it ends as it does for everybody; likewise the one that may prove to be the
+// last.
 ReplayedRounds MemberMachine::rounds_to_replay(uint64_t completed) const {
   const membership::State& state = view_.state();
   const uint64_t open = state.open.empty() ? state.next_round : state.open.front().round;
-  const uint64_t last = plan_.rounds() - 1;
+  const bool may_end = state.finished || (plan_.decides_after(state.next_step) &&
+                                          state.evaluated.step < state.next_step);
+  const uint64_t last = may_end ? state.next_round - 1 : plan_.rounds() - 1;
   uint64_t first = last;
   if (completed == 0) {
     first = 0;

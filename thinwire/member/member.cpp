@@ -44,6 +44,7 @@
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/reference.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/task_files.h"
 #include "thinwire/train/text.h"
 #include "thinwire/train/worker.h"
 
@@ -75,7 +76,10 @@ class Membership {
         fetcher_(courier, 1),
         courier_(courier),
         signer_(signer) {
-    if (text_.vocabulary) text_.corpus.emplace(recipe_, *text_.vocabulary);
+    if (text_.vocabulary) {
+      text_.corpus.emplace(recipe_, *text_.vocabulary);
+      text_.tasks = train::read_member_tasks(recipe_, *text_.vocabulary, folder_.path());
+    }
     if (options_.audits) check_audited(recipe_);
     if (options_.site == nullptr) return;
     method::check_command(recipe_, method::Command::kSite);
@@ -87,7 +91,8 @@ class Membership {
       notify("the run is complete: this member has finished it");
       events::Summary summary = events::read_summary(folder_.summary());
       const uint64_t digest = std::stoull(summary.digest, nullptr, 16);
-      return {MemberOutcome::kFinished, recipe_.train.steps, digest, std::move(summary), ""};
+      const int64_t steps = summary.steps;
+      return {MemberOutcome::kFinished, steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
     remove_abandoned_snapshot(folder_.path() / kSnapshotFolder);
@@ -101,6 +106,7 @@ class Membership {
                         .checkpoint = own ? std::optional(own->place) : std::nullopt,
                         .late = recipe_.sync.late,
                         .sums = sync::sum_rule(recipe_),
+                        .watch = membership::options_of(recipe_).watch,
                         .audits = options_.audits,
                         .records = own ? std::move(own->records) : std::map<uint64_t, Bytes>()},
                        options_.stop,

@@ -37,6 +37,7 @@ struct MachineSettings {
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
   config::LateContributions late = config::LateContributions::kDrop;  // sync.late
   std::optional<sync::SumRule> sums = {};  // that the coordinator forms (sync::sum_rule)
+  std::string watch = {};                  // the validation set whose losses decide; empty: none do
   // It follows the run without being a member, from the newest snapshot on, and says nothing but
   // what it audits (docs/audits.md).
   bool audits = false;
@@ -329,6 +330,7 @@ class MemberMachine {
   std::map<uint64_t, uint64_t> digests_;  // of an auditor, by round: the last State::kDigestsKept
   double loss_sum_ = 0;                   // of training in this round
   int64_t loss_tokens_ = 0;
+  std::optional<membership::Loss> undecided_;  // by which the next evaluation decides
   bool snapshot_asked_ = false;
   std::optional<membership::SnapshotReady> snapshot_;  // stored, but not in the ledger yet
 

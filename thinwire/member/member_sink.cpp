@@ -5,9 +5,12 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/member/place.h"
 #include "thinwire/member/snapshot.h"
+#include "thinwire/train/params_digest.h"
+#include "thinwire/train/resolve.h"
 #include "thinwire/train/worker.h"
 
 namespace thinwire::member {
@@ -25,8 +28,8 @@ void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& p
 
 void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*worker*/,
                                 const train::EvalPart& part) {
-  if (part.tokens == 0) return;
   follower_.evaluated(step, name, part.loss_sum, part.tokens);
+  if (part.tokens == 0) return;
   train::EvalPart own = part;
   own.members = 1;
   collector_.add_evaluation(step, name, kOnlyWorker, own);
@@ -43,9 +46,11 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
       follower_.decline_snapshot();
     }
   }
-  const int64_t every = recipe_.checkpoint.every;
-  const bool due = step == recipe_.train.steps || (every > 0 && step % every == 0);
-  if (!due && !follower_.stopped()) return;
+  if (!is_due(step) && !follower_.stopped()) return;
+  if (step == last_) {  // the last exchange may be long past, and this replica have followed it
+    ThreadPool threads(1);
+    digest_ = train::bytes_digest(state.params->bytes(), threads);
+  }
   checkpoint::WorkerState own = state;
   own.members = 1;
   own.first = true;
@@ -56,6 +61,27 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
   own.in_flight.push_back({kRecordsName, records});
   checkpoints_.arrive(step, kOnlyWorker, own);
   collector_.checkpoint_written(step);
+}
+
+bool MemberSink::is_due(int64_t step) const {
+  const auto divides = [step](int64_t every) { return every > 0 && step % every == 0; };
+  return step == recipe_.train.steps || step == last_ || divides(recipe_.checkpoint.every) ||
+         (recipe_.checkpoint.best && divides(recipe_.eval.every));
+}
+
+void MemberSink::decided(int64_t step, const train::Decided& decided) {
+  const checkpoint::BestLoss& best = decided.best;
+  if (decided.ends) {
+    last_ = step;
+    if (step < recipe_.train.steps) {
+      message_(train::why_early(recipe_, best));
+    }
+  }
+  if (!recipe_.checkpoint.best || best.step < 0 || best.step == best_) return;
+  const std::string name = checkpoint::checkpoint_name(static_cast<uint64_t>(best.step));
+  if (!checkpoint::is_checkpoint(folder_ / "checkpoints" / name)) return;
+  checkpoints_.keep_best(best.step);
+  best_ = best.step;
 }
 
 bool MemberSink::stops_before(int64_t /*point*/) {

@@ -19,6 +19,7 @@
 #include "thinwire/member/follower.h"
 #include "thinwire/member/place.h"
 #include "thinwire/train/collector.h"
+#include "thinwire/train/round_source.h"
 #include "thinwire/train/run_sink.h"
 
 namespace thinwire::member {
@@ -46,6 +47,8 @@ class MemberSink final : public train::RunSink {
   void add_evaluation(int64_t step, const std::string& name, int worker,
                       const train::EvalPart& part) override;
   void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) override;
+  // Keeps the checkpoint of the best weights, if this member has one.
+  void decided(int64_t step, const train::Decided& decided) override;
   void show_evaluation(int64_t step, const std::string& name, double fraction) override {
     collector_.show_evaluation(step, name, fraction);
   }
@@ -60,6 +63,9 @@ class MemberSink final : public train::RunSink {
   const std::optional<uint64_t>& last_digest() const { return digest_; }
 
  private:
+  // Whether a checkpoint is written after these steps whatever happens.
+  bool is_due(int64_t step) const;
+
   const config::Recipe& recipe_;
   const uint64_t run_;
   const fs::path folder_;  // of the member's run
@@ -69,6 +75,8 @@ class MemberSink final : public train::RunSink {
   const std::function<void(const std::string& text)> message_;
   std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
+  int64_t best_ = -1;            // steps of the best checkpoint that is kept; -1: none
+  std::optional<int64_t> last_;  // steps after which an evaluation has ended the run
 };
 
 // A member's own newest checkpoint, from which it may continue after its process ended.

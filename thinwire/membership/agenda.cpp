@@ -18,7 +18,7 @@ bool Agenda::is_due(Decision& decision) {
     is_due = is_due || may_matter(decision, member);
   }
   is_due = is_due || (silent_since_ && decision.is_silent(*silent_since_)) ||
-           decision.can_close(arrivals_) || decision.can_reopen();
+           decision.can_close(arrivals_) || decision.can_reopen() || decision.can_evaluate();
   if (is_due) reopen();
   return is_due;
 }

@@ -447,6 +447,10 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     fresh.down_bytes_s = join->second.down_bytes_s;
     observed_.newcomers.erase(join);
   }
+  for (const Opening& opening : record.openings) {
+    const uint64_t end = opening.first_step + opening.steps.size();
+    if (plan_.decides_after(end)) observed_.evaluation = DueEvaluation{opening, {}, 0};
+  }
   for (const Change& change : record.changes) {
     if (const auto* moved = std::get_if<PhaseChange>(&change)) {
       Seen& one = observed_.members[moved->member];

@@ -126,6 +126,7 @@ class Coordinator {
   void receive(const JoinRequest& join);
   void receive(const Report& report);
   void receive(const Offer& offer);
+  void receive(const Loss& loss);
   void receive(const LeaveNotice& notice);
   void receive(const SnapshotReady& ready);
   void receive(const Supply& supply);

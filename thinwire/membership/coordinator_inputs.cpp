@@ -227,6 +227,15 @@ void Coordinator::take_offer(const Offer& offer) {
   actions_.emplace_back(AskStored{offer.payload});
 }
 
+// Losses that come before the record that opened their round are said again.
+void Coordinator::receive(const Loss& loss) {
+  if (options_.watch.empty() || loss.set != options_.watch || seen(loss.member) == nullptr) return;
+  std::optional<DueEvaluation>& due = observed_.evaluation;
+  if (!due || loss.step != due->step() || share_of(due->last, loss.member) == nullptr) return;
+  if (due->losses.empty()) due->first_at = now_;
+  due->losses.try_emplace(loss.member, loss);
+}
+
 void Coordinator::receive(const LeaveNotice& notice) {
   if (Seen* one = seen(notice.member)) one->leaves = true;
   agenda_.reopen();

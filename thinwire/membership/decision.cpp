@@ -25,6 +25,7 @@ AgreedDigest most_frequent(const std::map<int, AgreedDigest>& reports) {
 }  // namespace
 
 Record Decision::run() {
+  if (can_evaluate()) evaluate();
   if (state_.finished) {
     for (const auto& [member, seen] : observed_.members) follow(member, seen);
     for (const auto& [key, join] : observed_.newcomers) {

@@ -61,6 +61,8 @@ class Decision {
   bool can_close(Arrivals& arrivals) const;
   // Whether the oldest open round is to be opened again for others than its roster.
   bool can_reopen() const;
+  // Whether the evaluation that is due can be recorded.
+  bool can_evaluate() const;
   // Whether a member that was last heard at this time is lost.
   bool is_silent(double since) const;
   // Whether a contribution of a member in the roster of an open round may still come: it is present
@@ -68,6 +70,13 @@ class Decision {
   bool may_contribute(int member) const { return is_with_round(member) && !is_absent(member); }
 
  private:
+  // --- evaluations (decision_evaluation.cpp)
+  void evaluate();
+  bool will_report(int member) const;
+  bool is_decided(uint64_t step) const;
+  // The last round that was opened: the newest open one, or the one whose evaluation was due last.
+  const Opening* last_opening() const;
+
   // --- members (decision.cpp)
   void admit();
   void follow(int member, const Seen& seen);

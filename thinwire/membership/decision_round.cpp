@@ -202,7 +202,8 @@ bool Decision::can_reopen() const {
 }
 
 bool Decision::lacks_members() const {
-  return state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds();
+  return state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds() &&
+         is_decided(state_.next_step);
 }
 
 void Decision::open_rounds() {
@@ -219,7 +220,7 @@ void Decision::open_rounds() {
   const uint32_t epoch = next_epoch(members);
   uint64_t rounds = state_.open.size() - (record_.closing ? 1 : 0);
   for (uint64_t number = state_.next_round; rounds < 1 + plan_.overlap(); ++rounds, ++number) {
-    if (number >= plan_.rounds()) return;
+    if (number >= plan_.rounds() || !is_decided(plan_.round(number).first_step)) return;
     open(number, epoch, members);
   }
 }
@@ -252,9 +253,9 @@ void Decision::leave_out_silent() {
 // It changes with the roster.
 uint32_t Decision::next_epoch(const std::vector<int>& members) const {
   if (state_.next_round == 0) return 0;
-  if (state_.open.empty()) return state_.epoch + 1;
-  const Opening& last = state_.open.back();
-  return last.epoch + (same_members(last.roster, members) ? 0 : 1);
+  const Opening* last = last_opening();
+  if (last == nullptr) return state_.epoch + 1;
+  return last->epoch + (same_members(last->roster, members) ? 0 : 1);
 }
 
 void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& members) {
@@ -291,7 +292,7 @@ std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
 // As in the roster of the round before, for a member that was active in it, or that was lost and
 // came back: it has contributed to the oldest open round with the replica that it had.
 uint64_t Decision::active_since(int member, const Opening& opening) const {
-  const Opening* before = state_.open.empty() ? nullptr : &state_.open.back();
+  const Opening* before = last_opening();
   if (!record_.openings.empty()) before = &record_.openings.back();
   const bool returned = !state_.open.empty() && has_replica(member) && has_arrived(member);
   const bool continues = phase(member) == Phase::kActive || returned;

@@ -69,6 +69,17 @@ void fields(Io& io, Offence& offence) {
 }
 
 template <typename Io>
+void fields(Io& io, Evaluation& evaluation) {
+  io.field(evaluation.step);
+  if (io.present(evaluation.loss)) {
+    io.field(*evaluation.loss);
+    io.require(std::isfinite(*evaluation.loss), "a loss is not finite");
+  }
+  io.flag(evaluation.ends);
+  io.require(!evaluation.ends || evaluation.loss, "a run ends by an evaluation without a loss");
+}
+
+template <typename Io>
 void fields(Io& io, Commit& commit) {
   fields(io, commit.operation);
   io.count(commit.contributions, 4 + 8 + 32 + 8 + 8);

@@ -123,7 +123,8 @@ void fields(Io& io, Loss& loss) {
   member_field(io, loss.member);
   io.field(loss.step);
   text_field(io, loss.set);
-  amount_field(io, loss.mean);
+  io.field(loss.sum);
+  io.require(std::isfinite(loss.sum), "a loss is not finite");
   io.field(loss.tokens);
 }
 

@@ -55,15 +55,17 @@ struct Offer {
 struct Announcement {
   Offer offer;
 };
-// The mean loss over the member's own rows, for display: of training in the steps of a round,
-// the last of which is the `step`-th, or of an evaluation after `step` steps.
+// The loss over the member's own rows: of training in the steps of a round, the last of which is
+// the `step`-th, or of an evaluation after `step` steps. It is displayed; those on Options::watch
+// decide when the run ends and which weights are its best, and are said until that is recorded.
 struct Loss {
   static constexpr const char* kTraining = "";
   int member = 0;
   uint64_t step = 0;
-  std::string set;  // kTraining, or the name of a validation set
-  double mean = 0;  // nats per token
+  std::string set;  // kTraining, or the name of a validation set, or of a task's metric
+  double sum = 0;   // nats, over `tokens` tokens; of a metric over its items
   uint64_t tokens = 0;
+  double mean() const { return sum / static_cast<double>(tokens); }
 };
 // The member leaves cleanly.
 struct LeaveNotice {
@@ -169,7 +171,7 @@ struct RecordRead {
   Bytes record;
 };
 
-using Input = std::variant<JoinRequest, Report, Offer, LeaveNotice, SnapshotReady, Supply,
+using Input = std::variant<JoinRequest, Report, Offer, Loss, LeaveNotice, SnapshotReady, Supply,
                            Misconduct, Dismissed, Acknowledged, PayloadRefused, StoreConnected,
                            Departed, StoreDisconnected, Lacks, RecordRead>;
 

@@ -47,15 +47,25 @@ struct Lack {
   bool lasts = false;  // nobody has stored that again: only a newer snapshot helps
 };
 
+// An evaluation that decides something, which the ledger does not have yet.
+struct DueEvaluation {
+  Opening last;                // the round after which it is made
+  std::map<int, Loss> losses;  // of members of its roster
+  double first_at = 0;         // when the first of them arrived
+
+  uint64_t step() const { return last.first_step + last.steps.size(); }
+};
+
 struct Observed {
   std::map<int, Seen> members;
   std::map<PublicKey, JoinRequest> newcomers;
   std::map<Overdue, Arrival> offers;
   std::map<Overdue, Offer> early;  // for rounds that may open with the next record
   std::map<int, Lack> lacks;       // by member
-  double heard_at = 0;             // when any member's last message arrived, as Seen::at
-  double front_since = 0;          // when the oldest open round became the oldest
-  double round_s = 0;              // how long the last round took; 0: not known
+  std::optional<DueEvaluation> evaluation;
+  double heard_at = 0;     // when any member's last message arrived, as Seen::at
+  double front_since = 0;  // when the oldest open round became the oldest
+  double round_s = 0;      // how long the last round took; 0: not known
 };
 
 }  // namespace thinwire::membership

@@ -8,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/maths.h"
+#include "thinwire/config/recipe.h"
 
 namespace thinwire::membership {
 namespace {
@@ -35,6 +36,17 @@ Options options_of(const config::SyncSection& sync) {
   options.quorum = sync.quorum;
   options.late_counts = sync.late == config::LateContributions::kCount;
   options.shares = sync.shares;
+  return options;
+}
+
+bool decides_by_evaluations(const config::Recipe& recipe) {
+  return recipe.eval.patience > 0 || recipe.checkpoint.best;
+}
+
+Options options_of(const config::Recipe& recipe) {
+  Options options = options_of(recipe.sync);
+  if (decides_by_evaluations(recipe)) options.watch = recipe.eval.watch;
+  options.patience = static_cast<uint64_t>(recipe.eval.patience);
   return options;
 }
 

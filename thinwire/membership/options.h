@@ -2,10 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "thinwire/config/sections.h"
 #include "thinwire/membership/ledger.h"
+
+namespace thinwire::config {
+struct Recipe;
+}
 
 namespace thinwire::membership {
 
@@ -23,7 +28,9 @@ struct Options {
   bool late_counts = false;
   config::RowShares shares = config::RowShares::kEqual;
   uint64_t snapshot_every = 100;  // rounds between requested snapshots; 0: none
-  uint64_t max_offences = 3;      // a member with this many is excluded
+  std::string watch = {};  // the validation set whose losses decide; empty: no evaluation decides
+  uint64_t patience = 0;   // the run ends after so many evaluations without a lower loss; 0: never
+  uint64_t max_offences = 3;  // a member with this many is excluded
   // The largest record of the ledger, by which the number of members is limited (run_plan.h).
   uint64_t max_record_bytes = kMaxRecordBytes;
 
@@ -48,7 +55,11 @@ struct Options {
 };
 
 // Those of a run with this recipe.
+Options options_of(const config::Recipe& recipe);
+// Those by which time goes, of a run with this section.
 Options options_of(const config::SyncSection& sync);
+// Whether evaluations of a run decide something (Options::watch).
+bool decides_by_evaluations(const config::Recipe& recipe);
 
 // When a round closes without some of its members, in seconds since it opened.
 struct Deadlines {

@@ -91,8 +91,19 @@ struct AgreedDigest {
   bool operator==(const AgreedDigest&) const = default;
 };
 
-using Change =
-    std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence, AgreedDigest>;
+// What an evaluation of the watched validation set has decided (eval.patience, checkpoint.best). It
+// is made with the weights after `step` training steps, by the members of the round that ends
+// there.
+struct Evaluation {
+  uint64_t step = 0;
+  std::optional<double>
+      loss;           // nats per token, over the rows of all that reported; none: nobody did
+  bool ends = false;  // the run ends after this step, because its patience is used up
+  bool operator==(const Evaluation&) const = default;
+};
+
+using Change = std::variant<Founding, Admission, PhaseChange, Snapshot, Speed, Offence,
+                            AgreedDigest, Evaluation>;
 
 using method::StepRates;
 

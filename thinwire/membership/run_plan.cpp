@@ -14,8 +14,8 @@
 namespace thinwire::membership {
 namespace {
 
-// Among the operations that are not the method's own, speeds are sent with offers, and losses have
-// already been refused (member/member.h).
+// Among the operations that are not the method's own, speeds are sent with offers, and losses as
+// statements, by which the coordinator decides.
 bool is_of_method(const method::Operation& operation) {
   return operation.fragment != method::kSpeedsFragment &&
          operation.fragment != method::kLossesFragment;
@@ -58,8 +58,11 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
       last_due = std::max(last_due, static_cast<uint64_t>(operation.due));
       current.settled = std::max(current.settled, settled_after(operation, completed, steps));
     }
-    if (current.operations.empty() && completed < steps) continue;
     current.end = static_cast<uint64_t>(completed);
+    if (current.operations.empty()) {
+      if (completed < steps && !decides_after(current.end)) continue;
+      current.settled = std::max(current.settled, current.end);
+    }
     std::ranges::sort(current.operations, {}, &PlannedOperation::fragment);
     due.push_back(std::max(last_due, current.end));
     const uint64_t settled = current.settled;
@@ -126,6 +129,12 @@ std::optional<RecipePlan::OperationName> RecipePlan::operation_of(uint64_t round
       std::ranges::lower_bound(names_, std::pair(fragment, round), {},
                                [](const Name& one) { return std::pair(one.fragment, one.round); });
   return OperationName{name->named, planned->max_bytes};
+}
+
+bool RecipePlan::decides_after(uint64_t completed) const {
+  if (!decides_by_evaluations(recipe_) || completed == 0) return false;
+  const auto every = static_cast<uint64_t>(recipe_.eval.every);
+  return std::cmp_equal(completed, method_rounds_.steps) || (every > 0 && completed % every == 0);
 }
 
 uint64_t RecipePlan::settled_rounds(uint64_t completed) const {

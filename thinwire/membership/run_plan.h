@@ -1,7 +1,8 @@
 // What a run does, round by round, regardless of who takes part: it follows from the recipe; a
 // coordinator writes it into the ledger, and members read it there.
 //
-// A round of the ledger ends where operations open, and contains all that open there. A method
+// A round of the ledger ends where operations open, and contains all that open there; it also ends
+// where an evaluation decides something, perhaps without an operation. A method
 // whose fragments are exchanged one after another therefore has several rounds of the ledger in
 // each round of its own (schedule/schedule.h), whose number the steps of all of them carry.
 #pragma once
@@ -37,6 +38,9 @@ class RunPlan {
   virtual uint64_t rounds() const = 0;
   // An opening without its epoch and roster. `number` < rounds().
   virtual Opening round(uint64_t number) const = 0;
+  // Whether an evaluation after so many training steps decides something (Evaluation): then a round
+  // ends there, and the next one opens once that is recorded.
+  virtual bool decides_after(uint64_t /*completed*/) const { return false; }
 };
 
 // The same, and the training steps of which a member makes its rounds.
@@ -68,6 +72,7 @@ class RecipePlan final : public StepPlan {
   uint64_t round_of(uint64_t step) const override;
   bool ends_after(uint64_t completed) const override;
   uint64_t settled_rounds(uint64_t completed) const override;
+  bool decides_after(uint64_t completed) const override;
 
   // A training step of a round that is open or was, as a worker needs it.
   Round step(const Opening& opening, uint64_t run, uint64_t step) const;

@@ -115,9 +115,37 @@ class Applier {
       return refuse(fmt::format("the digest of round {} is agreed on twice", agreed.round));
     }
     known->second = agreed.digest;  // the current majority may outvote the earlier one
+    Evaluated& evaluated = state_.evaluated;
+    if (evaluated.best_step > 0 && agreed.round == evaluated.best_round) {
+      evaluated.best_digest = agreed.digest;
+    }
     if (state_.agreed_digests.size() > State::kDigestsKept) {
       state_.agreed_digests.erase(state_.agreed_digests.begin());
     }
+    return {};
+  }
+
+  // Of the weights after the rounds so far, all of which are closed.
+  Result<void> apply(const Evaluation& evaluation) {
+    if (!state_.open.empty() || evaluation.step != state_.next_step ||
+        evaluation.step <= state_.evaluated.step) {
+      return refuse(fmt::format("an evaluation after {} steps, which is not due", evaluation.step));
+    }
+    Evaluated& evaluated = state_.evaluated;
+    evaluated.step = evaluation.step;
+    if (evaluation.loss && evaluated.is_better(*evaluation.loss)) {
+      const uint64_t round = state_.next_round - 1;
+      const auto agreed = state_.agreed_digests.find(round);
+      evaluated.best_step = evaluation.step;
+      evaluated.best_loss = *evaluation.loss;
+      evaluated.best_round = round;
+      evaluated.best_digest =
+          agreed == state_.agreed_digests.end() ? std::nullopt : std::optional(agreed->second);
+      evaluated.since = 0;
+    } else if (evaluation.loss) {
+      ++evaluated.since;
+    }
+    if (evaluation.ends) state_.finished = true;
     return {};
   }
 

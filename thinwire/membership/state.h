@@ -57,6 +57,20 @@ struct OverdueTerms {
   bool operator==(const OverdueTerms&) const = default;
 };
 
+// What the evaluations so far have decided.
+struct Evaluated {
+  uint64_t step = 0;                    // of the last one; 0: there was none
+  uint64_t best_step = 0;               // of the lowest loss; 0: none yet
+  double best_loss = 0;                 // nats per token
+  uint64_t best_round = 0;              // the round that ends with best_step
+  std::optional<uint64_t> best_digest;  // of the weights after it, once agreed on
+  uint64_t since = 0;                   // evaluations with a loss since the lowest
+  bool operator==(const Evaluated&) const = default;
+
+  // Whether a loss is lower than all before.
+  bool is_better(double loss) const { return best_step == 0 || loss < best_loss; }
+};
+
 // Not thread-safe. Equal states give equal answers.
 struct State {
   Position position;
@@ -72,7 +86,8 @@ struct State {
   std::map<uint64_t, uint64_t> closed_bytes;    // payloads, by sequence, after the older snapshot
   std::map<Overdue, OverdueTerms> overdue;      // may count when their fragment is next exchanged
   std::map<uint64_t, uint64_t> agreed_digests;  // by round, of the last kDigestsKept
-  bool finished = false;                        // the last round is closed
+  Evaluated evaluated;
+  bool finished = false;  // the last round is closed, or an evaluation has ended the run
   bool operator==(const State&) const = default;
 
   static constexpr size_t kDigestsKept = 16;

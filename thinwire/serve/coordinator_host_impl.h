@@ -193,7 +193,9 @@ class CoordinatorHost::Impl {
   }
   bool over() const {
     const Lock lock(mutex_);
-    return state_->finished && members_unfinished().empty();
+    const bool is_evaluated =
+        !plan_.decides_after(state_->next_step) || state_->evaluated.step >= state_->next_step;
+    return state_->finished && is_evaluated && members_unfinished().empty();
   }
   std::optional<uint64_t> final_digest() const {
     const Lock lock(mutex_);

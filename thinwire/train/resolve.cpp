@@ -1,6 +1,9 @@
 #include "thinwire/train/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/model.h"
@@ -37,6 +40,21 @@ void resolve_machine(config::Recipe& recipe) {
         "[train] threads must be <= {} (the cores on which this process may run), got {}", cores,
         recipe.train.threads));
   }
+}
+
+void check_watch(const config::Recipe& recipe, std::span<const std::string> names) {
+  if (recipe.eval.patience == 0 && !recipe.checkpoint.best) return;
+  if (std::ranges::find(names, recipe.eval.watch) != names.end()) return;
+  throw UsageError(fmt::format("[eval] watch = '{}' is not a validation set of {}, which has {}",
+                               recipe.eval.watch, recipe.data.dir,
+                               names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+}
+
+std::string why_early(const config::Recipe& recipe, const checkpoint::BestLoss& best) {
+  return fmt::format(
+      "ended early: in {} evaluations the loss on {} has not fallen below the {:.4f} reached after "
+      "step {} (eval.patience)",
+      best.since, recipe.eval.watch, best.loss, best.step);
 }
 
 std::string thread_warning(const config::Recipe& recipe, const Cores& cores) {

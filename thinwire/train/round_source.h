@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "thinwire/base/named_span.h"
 #include "thinwire/base/round.h"
 #include "thinwire/base/threads.h"
+#include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/model/model.h"
 #include "thinwire/sync/strategy.h"
@@ -47,6 +49,13 @@ class RoundObserver {
   virtual void observe(const Round& round, model::Model& model) = 0;
 };
 
+// What the evaluations of a run so far have decided (eval.patience, checkpoint.best).
+struct Decided {
+  checkpoint::BestLoss best;
+  bool ends = false;     // the run ends here
+  bool stopped = false;  // the worker was told to stop before it was decided
+};
+
 // Belongs to one worker and is used by that worker's thread.
 class RoundSource {
  public:
@@ -70,6 +79,9 @@ class RoundSource {
   // The round's step is complete. Called after the strategy's after_step. Returns whether the plan
   // for future steps changed.
   virtual Result<bool> completed(const Round& /*round*/) { return false; }
+  // What evaluations up to `completed` steps have decided, where that is not the workers' own
+  // decision (then nothing); waits for the one after these steps.
+  virtual std::optional<Decided> decided(int64_t /*completed*/) { return std::nullopt; }
   // The state that checkpoints store. The spans stay valid.
   virtual std::vector<StateTensor> state() { return {}; }
 };

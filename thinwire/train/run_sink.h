@@ -15,6 +15,8 @@
 
 namespace thinwire::train {
 
+struct Decided;  // train/round_source.h
+
 // Agreement on the point at which all workers of a run do something that was asked for during
 // training, e.g. stop or write a checkpoint: a point that none of them has passed yet. Points are
 // numbered in ascending order, and every worker passes them in order.
@@ -69,6 +71,9 @@ class RunSink {
   virtual void add_evaluation(int64_t step, const std::string& name, int worker,
                               const EvalPart& part) = 0;
   virtual void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) = 0;
+  // What the evaluations up to `step` steps have decided, where neither the workers nor the sink
+  // decide that (RoundSource::decided).
+  virtual void decided(int64_t /*step*/, const Decided& /*decided*/) {}
   // Shows how much of a validation set worker 0 has evaluated.
   virtual void show_evaluation(int64_t step, const std::string& name, double fraction) = 0;
   // Whether the run ends before this point because it was asked to: the same answer for every

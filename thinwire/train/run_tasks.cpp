@@ -6,19 +6,20 @@
 #include <utility>
 
 #include "thinwire/base/error.h"
+#include "thinwire/convert/hf_origin.h"
 #include "thinwire/convert/load.h"
 #include "thinwire/eval/task.h"
+#include "thinwire/train/task_files.h"
 
 namespace thinwire::train {
 
-std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
-                                    const data::Vocabulary& vocabulary, const fs::path& resumed) {
+namespace {
+
+// `begin`: the token with which texts begin; -1: none.
+std::vector<RunTask> read_tasks(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+                                int32_t begin) {
   std::vector<RunTask> tasks;
-  if (recipe.eval.tasks.empty()) return tasks;
-  const fs::path source = resumed.empty() ? fs::path(recipe.train.init) : resumed;
-  eval::Prompter prompter(vocabulary,
-                          convert::begin_in_training(source, vocabulary, recipe.data.records),
-                          recipe.train.sequence);
+  eval::Prompter prompter(vocabulary, begin, recipe.train.sequence);
   for (const std::string& name : recipe.eval.tasks) {
     eval::TaskItems items =
         eval::read_items(eval::find_task(name), recipe.eval.data, recipe.eval.limit);
@@ -34,6 +35,24 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
     tasks.push_back({std::move(items), std::move(prompts), std::move(note)});
   }
   return tasks;
+}
+
+}  // namespace
+
+std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
+                                    const data::Vocabulary& vocabulary, const fs::path& resumed) {
+  if (recipe.eval.tasks.empty()) return {};
+  const fs::path source = resumed.empty() ? fs::path(recipe.train.init) : resumed;
+  return read_tasks(recipe, vocabulary,
+                    convert::begin_in_training(source, vocabulary, recipe.data.records));
+}
+
+std::vector<RunTask> read_member_tasks(const config::Recipe& recipe,
+                                       const data::Vocabulary& vocabulary, const fs::path& kept) {
+  if (recipe.eval.tasks.empty()) return {};
+  return read_tasks(
+      recipe, vocabulary,
+      convert::begin_in_training(convert::load_origin(kept), vocabulary, recipe.data.records));
 }
 
 std::vector<std::string> score_names(const RunTask& task) {

@@ -58,7 +58,8 @@ RunEnd Worker::run() {
   if (evaluates && !evaluate(replica_.completed())) {
     return {replica_.completed(), false, best_};
   }
-  if (exhausts_patience(replica_.completed())) return {replica_.completed(), true, best_};
+  const Decided before = decide(replica_.completed());
+  if (before.ends || before.stopped) return {replica_.completed(), before.ends, best_};
   const WaitsEnd waits_end{replica_.rounds()};  // reading may wait for a round
   read_from(replica_.completed());
   for (int64_t step = replica_.completed(); step < steps; ++step) {
@@ -78,11 +79,12 @@ RunEnd Worker::run() {
     if (may_be_best || is_due(completed, recipe_.checkpoint.every, steps)) {
       write_checkpoint(completed);
     }
-    const bool stopped = evaluates_now && !evaluate(completed);
-    const bool exhausted = evaluates_now && !stopped && exhausts_patience(completed);
-    if (stopped || exhausted) {
+    if (!evaluates_now) continue;
+    Decided decided{.best = best_, .stopped = !evaluate(completed)};
+    if (!decided.stopped) decided = decide(completed);
+    if (decided.stopped || decided.ends) {
       write_checkpoint(completed);
-      return {completed, exhausted, best_};
+      return {completed, decided.ends, best_};
     }
   }
   return {steps, true, best_};

@@ -92,8 +92,8 @@ class Worker {
   Learner::BeforePass before_pass(int64_t completed, std::string name, int64_t& passes);
   // Whether the evaluation was recorded before the run was resumed.
   bool is_recorded(int64_t completed, const std::string& name) const;
-  // Whether eval.patience is exhausted after the evaluation that produced the part.
-  bool exhausts_patience(int64_t completed);
+  // What the evaluation after these steps decides.
+  Decided decide(int64_t completed);
   void show_observer(const Round& round);
   void swap_shared();
   // Does nothing if it has already been written, or if nothing has been trained yet.

@@ -68,8 +68,13 @@ bool Worker::evaluate_tasks(int64_t completed, int64_t& passes) {
   return true;
 }
 
-bool Worker::exhausts_patience(int64_t completed) {
-  if (recipe_.eval.patience == 0) return false;
+Decided Worker::decide(int64_t completed) {
+  if (const auto decided = replica_.rounds().decided(completed)) {
+    best_ = decided->best;
+    if (!decided->stopped) context_.sink.decided(completed, *decided);
+    return *decided;
+  }
+  if (recipe_.eval.patience == 0) return {best_};
   if (const auto part = std::exchange(watched_, std::nullopt)) {
     const Result<double> loss =
         shared_loss(communicator_, replica_.permits(), context_.replica.run_id, completed, *part,
@@ -77,7 +82,7 @@ bool Worker::exhausts_patience(int64_t completed) {
     if (!loss) replica_.throw_failure(completed, loss.error());
     best_.add(completed, *loss);
   }
-  return best_.exhausts(recipe_.eval.patience);
+  return {best_, best_.exhausts(recipe_.eval.patience)};
 }
 
 }  // namespace thinwire::train
