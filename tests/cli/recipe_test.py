@@ -107,7 +107,7 @@ class Recipe(unittest.TestCase):
         self.assertIn("0.001", explained)
 
     def test_tells_present_names_of_what_has_another_one(self):
-        done = recipe("optim.method=muon", "optim.muon_lr=0.5", *NUMBERS)
+        done = recipe("optim.method=muon", "optim.muon_lr=0.5", "muon.momentum=0.95", *NUMBERS)
         self.assertEqual(done.stderr, "optim.muon_lr is now called muon.lr\n")
         self.assertEqual(tomllib.loads(done.stdout)["muon"]["lr"], 0.5)
         launched = recipe("train.engine=local", *NUMBERS)

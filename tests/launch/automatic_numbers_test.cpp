@@ -57,9 +57,9 @@ TEST_F(AutomaticNumbers, TheRunKeepsThemAndSaysThem) {
   EXPECT_EQ(rate(), chosen);
   EXPECT_THAT(messages_, HasSubstr(fmt::format("optim.lr auto: {}\n", chosen)));
   fs::remove_all(folder_ / "run");
-  const auto [lr, beta1, beta2] = method::numbers_for({64, 12, 32});
-  EXPECT_EQ(run({fmt::format("optim.lr={}", lr), fmt::format("adamw.beta1={}", beta1),
-                 fmt::format("adamw.beta2={}", beta2)})
+  const method::OptimizerNumbers rules = method::numbers_for({64, 12, 32});
+  EXPECT_EQ(run({fmt::format("optim.lr={}", rules.lr), fmt::format("adamw.beta1={}", rules.beta1),
+                 fmt::format("adamw.beta2={}", rules.beta2)})
                 .summary.digest,
             digest);
 }

@@ -24,7 +24,9 @@ using Fields = std::vector<std::string>;
 OptimizerNumbers numbers(config::Recipe recipe) {
   return {config::number_of(recipe, "optim.lr").value(),
           config::number_of(recipe, "adamw.beta1").value(),
-          config::number_of(recipe, "adamw.beta2").value()};
+          config::number_of(recipe, "adamw.beta2").value(),
+          config::number_of(recipe, "muon.momentum").value(),
+          config::number_of(recipe, "schedule.warmup").value()};
 }
 
 OptimizerNumbers of(const Fields& fields) { return numbers(load_recipe({}, fields)); }
@@ -33,9 +35,11 @@ void expect_equal(const OptimizerNumbers& one, const OptimizerNumbers& other) {
   EXPECT_EQ(one.lr, other.lr);
   EXPECT_EQ(one.beta1, other.beta1);
   EXPECT_EQ(one.beta2, other.beta2);
+  EXPECT_EQ(one.momentum, other.momentum);
+  EXPECT_EQ(one.warmup, other.warmup);
 }
 
-const OptimizerNumbers kWithoutRule = {1e-3, 0.9, 0.95};
+const OptimizerNumbers kWithoutRule = {1e-3, 0.9, 0.95, 0.95, 0};
 
 TEST(Automatic, ARecipeThatSaysNothingGetsTheRulesNumbers) {
   const Fields fields = {"train.steps=2500", "train.batch=8", "train.sequence=128",
@@ -95,12 +99,28 @@ TEST(Automatic, WhatNoRuleKnowsKeepsItsDefault) {
   }
 }
 
-TEST(Automatic, TokensAreThoseOfAllWorkers) {
+TEST(Automatic, TokensAreThoseOfAllWorkersThatShareAStep) {
   for (const char* method : {"allreduce", "diloco", "streaming"}) {
-    expect_equal(of({fmt::format("sync.method={}", method), "train.workers=4", "train.batch=16",
-                     "train.sequence=64"}),
-                 numbers_for({1024, 1000, 128}));
+    const Fields fields = {fmt::format("sync.method={}", method), "optim.method=muon",
+                           "train.workers=4", "train.batch=16", "train.sequence=64"};
+    const bool own = fields[0] != "sync.method=allreduce";
+    expect_equal(of(fields), numbers_for({own ? 256.0 : 1024.0, 1000, 128, own}));
   }
+}
+
+TEST(Automatic, WorkersWithStepsOfTheirOwnAverageOverMoreOfThem) {
+  const Fields alone = {"sync.method=streaming", "optim.method=muon", "train.steps=10000"};
+  expect_equal(of(alone), numbers_for({2048, 10'000, 128}));
+  const OptimizerNumbers shared = numbers_for({256, 10'000, 64});
+  const OptimizerNumbers own = numbers_for({64, 10'000, 64, true});
+  EXPECT_EQ(shared.lr, 2.5e-3);
+  EXPECT_EQ(own.lr, 1.57e-3);
+  EXPECT_EQ(own.beta1, 0.97);
+  EXPECT_EQ(own.beta2, 0.9975);
+  EXPECT_EQ(own.momentum, 0.98);
+  EXPECT_EQ(shared.momentum, 0.95);
+  EXPECT_EQ(own.warmup, 151);
+  EXPECT_EQ(shared.warmup, 400);
 }
 
 TEST(Automatic, NotesSayWhatWasChosen) {
@@ -109,12 +129,13 @@ TEST(Automatic, NotesSayWhatWasChosen) {
   EXPECT_EQ(automatic_numbers(load_recipe({}, {})).size(), 4);
 }
 
-TEST(Automatic, NumbersHaveThreeDigits) {
+TEST(Automatic, NumbersHaveFewDigits) {
   for (double tokens = 1; tokens < 1e9; tokens *= 3) {
     for (double steps = 1; steps < 1e9; steps *= 7) {
       const OptimizerNumbers chosen = numbers_for({tokens, steps, 96});
-      for (const double number : {chosen.lr, chosen.beta1, chosen.beta2}) {
-        EXPECT_EQ(number, std::stod(fmt::format("{:.2e}", number)));
+      EXPECT_EQ(chosen.lr, std::stod(fmt::format("{:.2e}", chosen.lr)));
+      for (const double number : {chosen.beta1, chosen.beta2, chosen.momentum}) {
+        EXPECT_EQ(number, std::stod(fmt::format("{:.4f}", number)));
         EXPECT_GT(number, 0);
       }
       EXPECT_LT(chosen.lr, 0.01);
@@ -154,7 +175,7 @@ TEST(Automatic, BetasGrowWithTheRun) {
   EXPECT_EQ(numbers_for({256, 10'000, 64}).beta1, 0.96);
   EXPECT_EQ(numbers_for({256, 10'000, 64}).beta2, 0.99);
   EXPECT_EQ(numbers_for({256, 41'000, 64}).beta1, 0.98);
-  EXPECT_EQ(numbers_for({256, 41'000, 64}).beta2, 0.998);
+  EXPECT_EQ(numbers_for({256, 41'000, 64}).beta2, 0.9976);
 }
 
 TEST(Automatic, TheWarmupIsAShareOfTheRun) {
@@ -176,10 +197,14 @@ TEST(Automatic, DistrosRateGoesByItsUpdate) {
     return numbers(recipe).lr;
   };
   const double lr = numbers_for({1024, 2500, 128}).lr;
-  EXPECT_NEAR(rate({"distro.k=3"}), lr / 2, lr / 100);
-  EXPECT_NEAR(rate({"distro.k=54"}), lr * 0.75, lr / 100);
-  EXPECT_NEAR(rate({"distro.k=384"}), lr, lr / 100);
-  EXPECT_NEAR(rate({"distro.k=54", "distro.chunk=128"}), lr / 2, lr / 100) << "as k = 13.5";
+  EXPECT_NEAR(rate({"distro.k=3", "distro.decay=0.99"}), lr / 2, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=54", "distro.decay=0.99"}), lr * 0.75, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=384", "distro.decay=0.99"}), lr, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=54", "distro.chunk=128", "distro.decay=0.99"}), lr / 2, lr / 100)
+      << "as k = 13.5";
+  EXPECT_NEAR(rate({"distro.k=3", "distro.decay=0.999"}), lr * 1.8, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=32", "distro.decay=0.999"}), lr, lr / 100);
+  EXPECT_NEAR(rate({"distro.k=384", "distro.decay=0.999"}), lr * 0.75, lr / 100);
   EXPECT_NEAR(rate({"distro.update=muon"}), lr * 1.75, lr / 100);
   EXPECT_EQ(rate({"distro.update=adamw"}), kWithoutRule.lr);
   EXPECT_EQ(rate({"distro.client=stateless"}), kWithoutRule.lr);

@@ -33,7 +33,7 @@ TEST(InitialRecipe, IsARecipeWithItsCommentsAndWithout) {
             config::print_recipe(choice.recipe));
   EXPECT_EQ(choice.recipe.data.text, question().text);
   EXPECT_EQ(choice.recipe.train.threads, 3);
-  EXPECT_EQ(method::automatic_numbers(choice.recipe).size(), 4) << "rate, betas, warm-up";
+  EXPECT_EQ(method::automatic_numbers(choice.recipe).size(), 5) << "rate, averages, warm-up";
 }
 
 TEST(InitialRecipe, TheModelGrowsWithTheTime) {

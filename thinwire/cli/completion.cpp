@@ -253,7 +253,7 @@ std::string zsh_arguments(const Command& command) {
       specs += fmt::format(" '{}[{}]", name, zsh_bracketed(flag.sentence));
       if (flag.takes_value && flag.choices.empty()) specs += ":value:_files";
       if (!flag.choices.empty()) specs += fmt::format(":value:({})", join(flag.choices));
-      specs += "'";
+      specs += '\'';
     }
   }
   std::string rest = command.takes_fields ? "_thinwire_recipe" : "_files";

@@ -97,7 +97,7 @@ Names fields_like(const CLI::App& command, const std::string& word, const std::s
 
 std::string describe_unknown(const CLI::App& command, const std::string& given) {
   const std::string word = given.substr(0, given.find('='));
-  const bool option = word.starts_with("-");
+  const bool option = word.starts_with('-');
   if (word == "help") {
     return fmt::format(
         "{}; `thinwire --help` lists the commands, `thinwire COMMAND --help` the "

@@ -7,8 +7,8 @@
 namespace thinwire::config {
 namespace {
 
-constexpr std::array<std::string_view, 4> kFields = {"optim.lr", "adamw.beta1", "adamw.beta2",
-                                                     "schedule.warmup"};
+constexpr std::array<std::string_view, 5> kFields = {"optim.lr", "adamw.beta1", "adamw.beta2",
+                                                     "muon.momentum", "schedule.warmup"};
 
 std::optional<Field> find_field(Recipe& recipe, std::string_view name) {
   for (const auto& [table, section] : recipe.sections()) {
