@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 import subprocess
 import sys
 import unittest
@@ -40,6 +41,19 @@ class Examples(PythonCase):
         self.assertLess(int(found[0][2]), int(found[1][2]) / 50)
         for method, accuracy, _ in found:
             self.assertGreater(float(accuracy), 0.2, method)
+
+    def test_a_diffusion_model_is_trained_and_draws(self):
+        said = self.run_example("torch_diffusion", "adamw", "one_bit", "--images", "samples.png", "train.steps=120",
+                                "train.threads=1")
+        found = re.findall(r"^(\w+) +held-out loss ([\d.]+), +\d+ B a step and worker, +([\d.]+) times", said, re.MULTILINE)
+        self.assertEqual([method for method, _, _ in found], ["adamw", "one_bit"])
+        for method, loss, _ in found:
+            self.assertLess(float(loss), 0.8, method)  # of 1 for no idea at all
+        self.assertGreater(float(found[1][2]), 500)
+        picture = (self.folder / "samples.png").read_bytes()
+        self.assertTrue(picture.startswith(b"\x89PNG"))
+        width, height = struct.unpack(">II", picture[16:24])
+        self.assertEqual((width, height), (16 * 40, 3 * 40))
 
 
 if __name__ == "__main__":
