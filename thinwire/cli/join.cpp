@@ -20,6 +20,7 @@
 #include "thinwire/config/sections.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/join_run.h"
+#include "thinwire/links/links.h"
 #include "thinwire/train/model_socket.h"
 
 namespace thinwire::cli {
@@ -32,6 +33,7 @@ struct JoinArguments {
   std::string site;
   std::string name;
   std::string hours, pause_when;
+  links::Link limits;
   double cpus = 1;
   int nice = 0;
   double wait_s = config::SyncSection().timeout_s;
@@ -109,6 +111,12 @@ void run_join(const JoinArguments& arguments) {
   if (arguments.nice > 0) (void)setpriority(PRIO_PROCESS, 0, arguments.nice);
   hosts::Access access = access_of(arguments.machine.access);
   access.wait_s = arguments.wait_s;
+  access.limits = arguments.limits;
+  if (access.mailbox && (access.limits.up_bit_s > 0 || access.limits.down_bit_s > 0)) {
+    throw UsageError(
+        "--up and --down need a run with a server: what copies the folder of a mailbox has limits "
+        "of its own");
+  }
   const hosts::JoinOptions options = {.access = std::move(access),
                                       .overrides = overrides,
                                       .memory_bytes = arguments.machine.memory_bytes,
@@ -164,6 +172,10 @@ void add_join(CLI::App& app) {
              "Share of the cores that it computes with, by train.threads; at least one core");
   add_count(*command, "--nice", arguments->nice, 0, 19,
             "Lets other programs go first: 19 only takes what they leave");
+  add_quantity(*command, "--up", arguments->limits.up_bit_s, kRate, "bit/s",
+               "Most that it sends, such as 5Mbps, so that the line is free for others");
+  add_quantity(*command, "--down", arguments->limits.down_bit_s, kRate, "bit/s",
+               "Most that it receives");
   add_wait(*command, arguments->wait_s);
   add_model_socket(*command, arguments->model_socket);
   command->add_flag("--json", arguments->json, "Print the result as JSON");

@@ -52,7 +52,8 @@ Result<std::unique_ptr<transport::Courier>> try_once(Access& access, const Ident
                                             .jwt = as.jwt},
                                  .run = access.run,
                                  .self = participant_name(make_signer(as.seed)->key()),
-                                 .max_blob_bytes = kMaxBlobBytes};
+                                 .max_blob_bytes = kMaxBlobBytes,
+                                 .limits = access.limits};
   if (!access.newcomer.jwt.empty()) {  // a cluster
     options.target.server_name = "";
     options.settle_s = kSettleSeconds;

@@ -17,6 +17,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/run_description.h"
+#include "thinwire/links/links.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/certificates.h"
 
@@ -96,6 +97,8 @@ struct Access {
   // How long to wait for a server or a coordinator that is down, or for a mailbox's run to arrive;
   // 0: not at all.
   double wait_s = 0;
+  // Within which rates the traffic with the run's servers stays; 0: no limit. Not with a mailbox.
+  links::Link limits = {};
   events::MessageSink message = events::print_message;  // told what the user should know
   Patience patience() const {
     if (!mailbox) return {.wait_s = wait_s, .message = message};

@@ -186,7 +186,7 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
                         const SelfCheckOptions& limits) {
   std::optional<LinkReport> link;
   if (!options.access.mailbox) {
-    const Result<LinkReport> measured = measure_link(connection.requests());
+    const Result<LinkReport> measured = measure_link(connection.requests(), options.access.limits);
     if (!measured) {
       throw Error("the link to the run cannot be measured: " + measured.error().message);
     }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "thinwire/architectures/external/external_spec.h"
@@ -58,15 +59,17 @@ Result<Timed> time_probes(RequestClient& client, const Probe& probe, size_t coun
   return Timed{watch.seconds(), time};
 }
 
-// Bytes a second in the direction that the probe loads.
-Result<double> rate_of(RequestClient& client, const Probe& probe, double round_trip_s) {
+// Bytes a second in the direction that the probe loads; at most `limit_bit_s`, unless that is 0.
+Result<double> rate_of(RequestClient& client, const Probe& probe, double round_trip_s,
+                       double limit_bit_s) {
+  const double limit = limit_bit_s > 0 ? limit_bit_s / 8 : std::numeric_limits<double>::infinity();
   for (size_t count = 4;; count *= 2) {
     const auto timed = time_probes(client, probe, count);
     if (!timed) return tl::unexpected(timed.error());
     const double seconds = std::max(timed->seconds - round_trip_s, 1e-6);
-    if (timed->seconds >= kMinTimedSeconds || count >= kMaxProbes) {
-      return static_cast<double>(count) * kProbeBytes / seconds;
-    }
+    const double rate = static_cast<double>(count) * kProbeBytes / seconds;
+    const bool is_enough = timed->seconds >= kMinTimedSeconds || count >= kMaxProbes;
+    if (is_enough || limit_bit_s > 0) return std::min(rate, limit);
   }
 }
 
@@ -118,7 +121,7 @@ MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& opt
 
 }  // namespace
 
-Result<LinkReport> measure_link(RequestClient& client) {
+Result<LinkReport> measure_link(RequestClient& client, const links::Link& limits) {
   LinkReport report;
   std::optional<Timed> quickest;
   for (int i = 0; i < kDelayProbes; ++i) {
@@ -128,9 +131,9 @@ Result<LinkReport> measure_link(RequestClient& client) {
     report.clock_ahead_s = unix_seconds() - timed->seconds / 2 - timed->coordinator_time;
   }
   report.round_trip_s = quickest->seconds;
-  const auto up = rate_of(client, {kProbeBytes, 0}, report.round_trip_s);
+  const auto up = rate_of(client, {kProbeBytes, 0}, report.round_trip_s, limits.up_bit_s);
   if (!up) return tl::unexpected(up.error());
-  const auto down = rate_of(client, {0, kProbeBytes}, report.round_trip_s);
+  const auto down = rate_of(client, {0, kProbeBytes}, report.round_trip_s, limits.down_bit_s);
   if (!down) return tl::unexpected(down.error());
   report.up_bytes_s = *up;
   report.down_bytes_s = *down;

@@ -11,6 +11,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/requests.h"
+#include "thinwire/links/links.h"
 
 namespace thinwire::hosts {
 
@@ -22,8 +23,9 @@ struct LinkReport {
 };
 
 // Exchanges messages with the coordinator for about a second. The coordinator's own link limits the
-// result.
-Result<LinkReport> measure_link(RequestClient& client);
+// result, and so do `limits` within which this machine's traffic is to stay (0: no limit): then it
+// exchanges little.
+Result<LinkReport> measure_link(RequestClient& client, const links::Link& limits = {});
 
 struct SelfCheck {
   std::optional<LinkReport> link;  // nothing: the run has a mailbox, and the link is not known

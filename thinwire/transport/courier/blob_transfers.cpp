@@ -25,8 +25,9 @@ std::vector<std::pair<const uint64_t, Transfer>*> by_priority(std::map<uint64_t,
 
 }  // namespace
 
-BlobTransfers::BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes)
-    : wire_(wire), timeout_s_(timeout_s), max_blob_bytes_(max_blob_bytes) {}
+BlobTransfers::BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes,
+                             LineLimit* line)
+    : wire_(wire), line_(line), timeout_s_(timeout_s), max_blob_bytes_(max_blob_bytes) {}
 
 void BlobTransfers::put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
                         Courier::Done done) {
@@ -73,6 +74,7 @@ void BlobTransfers::get(double now, const Sha256& blob, const BlobId& id,
 }
 
 void BlobTransfers::pump(double now) {
+  pumped_at_ = now;
   // Requests first: they are small, and their answers do not compete with what is sent.
   while (down_.flights.size() < down_.window && ask_next(now)) continue;
   while (up_.flights.size() < up_.window && send_next(up_, now)) continue;
@@ -91,13 +93,14 @@ double BlobTransfers::bulk_turn() const {
 }
 
 bool BlobTransfers::send_next(Lane& lane, double now) {
+  if (!may_send(now)) return false;
   for (auto* one : by_priority(puts_)) {
     auto& [transfer, put] = *one;
     if (&up_of(put) != &lane || put.next == put.blob->chunks().size()) continue;
     const Chunk& chunk = put.blob->chunks()[put.next];
     const uint64_t ticket = ++last_number_;
     lane.flights.emplace(ticket,
-                         Flight{transfer, chunk.key.chunk, put.next++, now, now + timeout_s_});
+                         Flight{transfer, chunk.key.chunk, put.next++, now, now + timeout_s_, 0});
     wire_.store(ticket, chunk);
     return true;
   }
@@ -105,13 +108,16 @@ bool BlobTransfers::send_next(Lane& lane, double now) {
 }
 
 bool BlobTransfers::ask_next(double now) {
+  if (!may_request(now)) return false;
   for (auto* one : by_priority(gets_)) {
     auto& [transfer, get] = *one;
     const std::optional<Sha256> name = get.assembly.next();
     if (!name) continue;
     const size_t holder = holder_for(get, *name);
     const uint64_t ticket = ++last_number_;
-    down_.flights.emplace(ticket, Flight{transfer, *name, holder, now, now + timeout_s_});
+    const auto expected = static_cast<size_t>(std::min<uint64_t>(get.id.bytes, kMaxMessageBytes));
+    down_.flights.emplace(ticket, Flight{transfer, *name, holder, now, now + timeout_s_, expected});
+    if (line_ != nullptr) line_->expect(now, expected);
     wire_.fetch(ticket, {get.blob, *name}, get.holders[holder]);
     return true;
   }
@@ -182,6 +188,7 @@ void BlobTransfers::stored(double now, uint64_t ticket, Result<void> result) {
 void BlobTransfers::fetched(double now, uint64_t ticket, Result<Bytes> chunk) {
   const std::optional<Flight> flight = land(down_, ticket, now);
   if (!flight) return;
+  if (line_ != nullptr) line_->expect_no_more(flight->expected);
   const auto found = gets_.find(flight->transfer);
   Get& get = found->second;
   const std::string& holder = get.holders[flight->place];
@@ -235,6 +242,9 @@ void BlobTransfers::fail_put(uint64_t transfer, const Failure& failure) {
 
 void BlobTransfers::fail_get(uint64_t transfer, const Failure& failure) {
   const auto found = gets_.find(transfer);
+  for (const auto& [ticket, flight] : down_.flights) {
+    if (line_ != nullptr && flight.transfer == transfer) line_->expect_no_more(flight.expected);
+  }
   forget(down_, transfer);
   answer(found->second, tl::unexpected(failure));
   partial_.emplace_back(found->second.id, std::move(found->second.assembly));
@@ -297,8 +307,16 @@ double BlobTransfers::next_deadline() const {
   for (const Lane* lane : {&up_, &bulk_up_, &down_}) {
     for (const auto& [ticket, flight] : lane->flights) next = std::min(next, flight.deadline);
   }
+  if (line_ != nullptr) {  // it may be what holds them back
+    if (!puts_.empty() && line_->sends_at() > pumped_at_) next = std::min(next, line_->sends_at());
+    if (!gets_.empty() && line_->requests_at() > pumped_at_) {
+      next = std::min(next, line_->requests_at());
+    }
+  }
   if (!bulk_up_.flights.empty() || !stores_bulk()) return next;
-  return std::min({next, bulk_turn(), up_.flights.empty() ? bulk_from_ : next});
+  const double line = line_ == nullptr ? 0 : line_->sends_at();
+  return std::min(
+      {next, std::max(bulk_turn(), line), up_.flights.empty() ? std::max(bulk_from_, line) : next});
 }
 
 void BlobTransfers::close(const Failure& failure) {

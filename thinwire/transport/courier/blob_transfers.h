@@ -26,6 +26,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
+#include "thinwire/transport/courier/line_limit.h"
 #include "thinwire/transport/task_thread.h"
 
 namespace thinwire::transport {
@@ -42,7 +43,10 @@ class ChunkWire {
 
 class BlobTransfers {
  public:
-  BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes);
+  // `line`: chunks go and are requested only as it allows, and what is requested is expected there;
+  // the wire tells it what is sent and received. Null: there is no limit.
+  BlobTransfers(ChunkWire& wire, double timeout_s, uint64_t max_blob_bytes,
+                LineLimit* line = nullptr);
 
   void put(double now, std::shared_ptr<const BlobChunks> blob, Priority priority,
            Courier::Done done);
@@ -96,6 +100,7 @@ class BlobTransfers {
     size_t place = 0;  // index of the chunk (puts) or of the holder (fetches)
     double sent;
     double deadline;
+    size_t expected = 0;  // bytes that were requested
   };
   // How many chunks are in flight: more if answers take less than `quick_s` seconds, fewer if they
   // take more than `slow_s`.
@@ -108,6 +113,8 @@ class BlobTransfers {
   };
 
   void pump(double now);
+  bool may_send(double now) const { return line_ == nullptr || line_->may_send(now); }
+  bool may_request(double now) const { return line_ == nullptr || line_->may_request(now); }
   bool send_next(Lane& lane, double now);
   bool stores_bulk() const;
   // When a chunk of bulk goes even if payloads are being sent.
@@ -125,6 +132,8 @@ class BlobTransfers {
   static std::optional<uint64_t> late_ticket(const Lane& lane, double now);
 
   ChunkWire& wire_;
+  LineLimit* const line_;
+  double pumped_at_ = 0;
   const double timeout_s_;
   const uint64_t max_blob_bytes_;
   uint64_t last_number_ = 0;  // shared by transfers and tickets

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/links/links.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/jetstream.h"
 #include "thinwire/transport/nats/nats_connection.h"
@@ -19,8 +20,9 @@ struct NatsOptions {
   std::string run;   // a courier name
   std::string self;  // the name by which the server knows the identity
   uint64_t max_blob_bytes = 1 << 30;
-  double settle_s = 0;  // within which all servers of a cluster have what one has stored
-  bool sites = false;   // of the cluster's servers: Courier::place
+  double settle_s = 0;      // within which all servers of a cluster have what one has stored
+  bool sites = false;       // of the cluster's servers: Courier::place
+  links::Link limits = {};  // the rates within which its traffic stays; 0: no limit
 };
 
 // Connects, and reconnects whenever the connection is lost. Failures as for connect_nats.

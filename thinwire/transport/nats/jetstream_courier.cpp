@@ -35,7 +35,8 @@ class JetstreamCourier final : public Courier, private ChunkWire {
       : options_(options),
         subjects_(options.run, options.sites),
         requests_(NatsSubjects::fresh_inbox(options.self), options.target.timeout_s),
-        transfers_(*this, options.target.timeout_s, options.max_blob_bytes),
+        line_(options.limits),
+        transfers_(*this, options.target.timeout_s, options.max_blob_bytes, &line_),
         stores_(subjects_,
                 [this](const std::string& subject, const std::string& request,
                        NatsRequests::Answer answer) { ask(subject, request, std::move(answer)); }),
@@ -81,6 +82,8 @@ class JetstreamCourier final : public Courier, private ChunkWire {
 
   void store(uint64_t ticket, const Chunk& chunk) override;
   void fetch(uint64_t ticket, const ChunkKey& key, const std::string& holder) override;
+  Result<void> send(const std::string& subject, const std::string& reply,
+                    const std::vector<NatsHeader>& headers, std::span<const uint8_t> body);
   void ask(const std::string& subject, const std::string& question, NatsRequests::Answer answer,
            Repeat repeat = Repeat::kQuestion);
   void take_message(NatsMessage message);
@@ -101,6 +104,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
 
   std::unique_ptr<NatsConnection> connection_;
   NatsRequests requests_;
+  LineLimit line_;
   BlobTransfers transfers_;
   ChunkStores stores_;
   uint64_t inbox_number_ = 0;                                         // of its subscription
@@ -171,7 +175,7 @@ void JetstreamCourier::publish(const std::string& topic, Bytes statement) {
   const auto body = std::make_shared<const Bytes>(std::move(statement));
   thread_.post([this, topic, body] {
     // What cannot be sent at the moment is lost, as statements may be.
-    if (connected_) (void)connection_->publish(subjects_.statement(self(), topic), "", {}, *body);
+    if (connected_) (void)send(subjects_.statement(self(), topic), "", {}, *body);
   });
 }
 
@@ -203,17 +207,16 @@ void JetstreamCourier::append(const std::string& stream, uint64_t expected_last,
   thread_.post([this, stream, expected_last, added, appended = std::move(appended)] {
     const std::string subject = subjects_.record(stream);
     const NatsHeader expected{"Nats-Expected-Last-Sequence", std::to_string(expected_last)};
-    requests_.ask(monotonic_seconds(),
-                  {.subject = subject,
-                   .send =
-                       [this, subject, expected, added](const std::string& reply) {
-                         return connection_->publish(subject, reply, {expected}, *added);
-                       },
-                   .answer =
-                       [appended](const Result<NatsMessage>& message) {
-                         appended(parsed(message, parse_store_answer));
-                       },
-                   .repeat = Repeat::kAppend});
+    requests_.ask(
+        monotonic_seconds(),
+        {.subject = subject,
+         .send = [this, subject, expected, added](
+                     const std::string& reply) { return send(subject, reply, {expected}, *added); },
+         .answer =
+             [appended](const Result<NatsMessage>& message) {
+               appended(parsed(message, parse_store_answer));
+             },
+         .repeat = Repeat::kAppend});
   });
 }
 
@@ -252,8 +255,7 @@ void JetstreamCourier::store(uint64_t ticket, const Chunk& chunk) {
   const std::string subject = subjects_.chunk(self(), print_key(chunk.key, '.'));
   const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
     const Chunk* const still = transfers_.storing(ticket);
-    return still == nullptr ? Result<void>()
-                            : connection_->publish(subject, reply, {}, still->bytes);
+    return still == nullptr ? Result<void>() : this->send(subject, reply, {}, still->bytes);
   };
   requests_.ask(monotonic_seconds(),
                 {.subject = subject,
@@ -271,7 +273,7 @@ void JetstreamCourier::fetch(uint64_t ticket, const ChunkKey& key, const std::st
   const std::string subject = subjects_.get_chunk(holder, print_key(key, '.'));
   const auto send = [this, ticket, subject](const std::string& reply) -> Result<void> {
     if (!transfers_.fetching(ticket)) return {};
-    return connection_->publish(subject, reply, {}, {});
+    return this->send(subject, reply, {}, {});
   };
   const auto take = [this, ticket, name = key.chunk, holder](Result<NatsMessage> message) {
     Result<Bytes> chunk;
@@ -296,13 +298,22 @@ void JetstreamCourier::fetch(uint64_t ticket, const ChunkKey& key, const std::st
 void JetstreamCourier::ask(const std::string& subject, const std::string& question,
                            NatsRequests::Answer answer, Repeat repeat) {
   const auto send = [this, subject, question](const std::string& reply) {
-    return connection_->publish(subject, reply, {}, as_bytes(question));
+    return this->send(subject, reply, {}, as_bytes(question));
   };
   requests_.ask(monotonic_seconds(),
                 {.subject = subject, .send = send, .answer = std::move(answer), .repeat = repeat});
 }
 
+// All that it sends goes through here, and all that it receives through take_message.
+Result<void> JetstreamCourier::send(const std::string& subject, const std::string& reply,
+                                    const std::vector<NatsHeader>& headers,
+                                    std::span<const uint8_t> body) {
+  line_.sent(monotonic_seconds(), body.size());
+  return connection_->publish(subject, reply, headers, body);
+}
+
 void JetstreamCourier::take_message(NatsMessage message) {
+  line_.received(monotonic_seconds(), message.body.size());
   if (message.subscription == inbox_number_) {
     return requests_.take(monotonic_seconds(), std::move(message));
   }
