@@ -28,6 +28,11 @@ class HostsEvaluations(HostsCase):
             self.assertEqual(self.summary(name)["steps"], steps, name)
         self.assertIn(f"ends early, after step {steps}", server.messages)
         self.assertIn("ended early", members["member0"].messages)
+        contributed = self.summary("serve")["members"]
+        self.assertEqual(sum(one["rows"] for one in contributed), 4 * steps)
+        for one in contributed:
+            self.assertTrue(one["bytes"] > 0 and 0 < one["hours"] < 1, one)
+            self.assertIn(f"member {one['id']} ({one['machine']}) contributed {one['rows']} rows", server.messages)
         best = [(self.folder / name / "best").resolve() for name in ("train", "serve", "member0", "member1")]
         self.assertEqual(len({one.name for one in best}), 1, best)
         self.assertNotEqual(best[0].name, f"step-{steps:08}")

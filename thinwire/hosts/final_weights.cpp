@@ -138,6 +138,17 @@ std::string one_line(std::string text) {
 
 }  // namespace
 
+RunWeights weights_of(const membership::State& finished, uint64_t digest, bool keeps_best) {
+  RunWeights weights{.last = {finished.next_step, digest}, .best = {}};
+  const membership::Evaluated& evaluated = finished.evaluated;
+  if (keeps_best && evaluated.best_step == finished.next_step) {
+    weights.best = weights.last;
+  } else if (keeps_best && evaluated.best_digest) {
+    weights.best = {evaluated.best_step, *evaluated.best_digest};
+  }
+  return weights;
+}
+
 void offer_weights(transport::Courier& courier, RequestClient& requests,
                    const WeightsOffer& offer) {
   try {

@@ -18,6 +18,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/served_run.h"
+#include "thinwire/membership/state.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/courier.h"
 
@@ -42,6 +43,9 @@ struct RunWeights {
   WeightsOfRun last;
   std::optional<WeightsOfRun> best;  // with checkpoint.best, if known; perhaps the last
 };
+
+// Those of a finished run with this digest; `keeps_best`: checkpoint.best.
+RunWeights weights_of(const membership::State& finished, uint64_t digest, bool keeps_best);
 
 struct WeightsOffer {
   fs::path run_folder;                      // with the checkpoint, and the link to the best one

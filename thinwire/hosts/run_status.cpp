@@ -27,8 +27,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMaxMemberBytes = 200 << 10;  // of an answer, which is one message
-constexpr size_t kNamed = 20;                  // members that are listed by id
+constexpr size_t kMaxMemberBytes = 240 << 10;  // of an answer, which is one message
+constexpr double kHour = 3600;
+constexpr size_t kNamed = 20;  // members that are listed by id
 
 Json print(const MemberStatus& member) {
   return {{"id", member.id},
@@ -40,6 +41,9 @@ Json print(const MemberStatus& member) {
           {"rows_per_second", member.rows_per_second},
           {"behind", member.behind},
           {"offences", member.offences},
+          {"rows", member.contributed.rows},
+          {"bytes", member.contributed.bytes},
+          {"hours", member.contributed.seconds / kHour},
           {"refused", member.refused},
           {"audits", member.audits},
           {"effect", member.effect}};
@@ -55,6 +59,8 @@ MemberStatus read_member(const Json& json) {
           json.at("rows_per_second"),
           json.at("behind"),
           json.at("offences"),
+          {json.value("rows", uint64_t{0}), json.value("bytes", uint64_t{0}),
+           json.value("hours", 0.0) * kHour},
           json.value("refused", ""),
           json.value("audits", uint64_t{0}),
           json.value("effect", 0.0)};
@@ -159,7 +165,8 @@ std::string waits_for(const config::Recipe& recipe, const serve::CoordinatorHost
 }
 
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of) {
+                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of,
+                    const std::map<int, Contributed>& contributed) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   RunStatus status;
@@ -175,6 +182,8 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   for (size_t id = 0; id < state.members.size(); ++id) {
     status.members.push_back(member_status(static_cast<int>(id), state.members[id], reports));
     status.members.back().machine = machine_of(state.members[id].key);
+    const auto own = contributed.find(static_cast<int>(id));
+    if (own != contributed.end()) status.members.back().contributed = own->second;
   }
   return status;
 }
@@ -231,6 +240,9 @@ std::vector<std::string> describe(const RunStatus& status) {
                        {"phase", true},
                        {"last seen"},
                        {"computes"},
+                       {"rows"},
+                       {"sent"},
+                       {"hours"},
                        {"behind"},
                        {"offences"}},
                       {}};
@@ -244,6 +256,9 @@ std::vector<std::string> describe(const RunStatus& status) {
     table.rows.push_back({std::to_string(member.id), member.machine, member.key, member.phase,
                           member.silent_s < 0 ? "never" : format_seconds(member.silent_s) + " ago",
                           member.step_s > 0 ? format_seconds(member.step_s) : "",
+                          std::to_string(member.contributed.rows),
+                          format_bytes(static_cast<double>(member.contributed.bytes)),
+                          fmt::format("{:.2f}", member.contributed.seconds / kHour),
                           std::to_string(member.behind), std::to_string(member.offences)});
     if (!audited) continue;
     table.rows.back().push_back(std::to_string(member.audits));

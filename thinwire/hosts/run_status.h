@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/contributions.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
@@ -25,6 +26,7 @@ struct MemberStatus {
   double rows_per_second = 0;  // 0: not known
   uint64_t behind = 0;         // closed rounds that it has not reported as applied
   uint64_t offences = 0;
+  Contributed contributed = {};  // so far
   std::string refused;  // why its last refused payload does not count; empty: none was refused
   uint64_t audits =
       0;              // of its last contributions, that are compared with others' (docs/audits.md)
@@ -47,7 +49,8 @@ struct RunStatus {
 
 // `obstacle`: what the store waits for (RunServers::obstacle); empty: nothing.
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
-                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of);
+                    uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of,
+                    const std::map<int, Contributed>& contributed = {});
 
 // What the run waits for, as in its status: the store, members that it needs or that are silent, or
 // those that have yet to fetch the final weights. Empty: nothing unusual.

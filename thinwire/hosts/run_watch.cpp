@@ -32,6 +32,13 @@ LossBoard::LossBoard(std::set<std::string> sets, std::set<std::string> scores)
   sets_.insert(scores_.begin(), scores_.end());
 }
 
+LossBoard loss_board(const ServedRun& run) {
+  std::set<std::string> sets;
+  for (const DescribedSet& set : run.description.sets) sets.insert(set.name);
+  sets.erase("train");
+  return LossBoard(std::move(sets), {run.scores.begin(), run.scores.end()});
+}
+
 void LossBoard::add(const membership::Loss& loss, int64_t newest) {
   const auto step = static_cast<int64_t>(loss.step);
   if (!sets_.contains(loss.set) || loss.step > static_cast<uint64_t>(newest)) return;
@@ -296,7 +303,8 @@ void RunWatch::note(const membership::PhaseChange& change) {
   page_.on_event(events::MessageEvent{0, text});
 }
 
-void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obstacle) {
+void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obstacle,
+                      const std::map<int, Contributed>& contributed) {
   const membership::State state = host.state();
   const auto reports = host.reports();
   std::vector<page::MemberNow> members;
@@ -305,6 +313,11 @@ void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obs
     members.push_back(now.of(id));
     const PublicKey& key = state.members[static_cast<size_t>(id)].key;
     members.back().name = label_of(key, machine_of_(key));
+    const auto own = contributed.find(id);
+    if (own == contributed.end()) continue;
+    members.back().rows = own->second.rows;
+    members.back().bytes = own->second.bytes;
+    members.back().hours = own->second.seconds / 3600;
   }
   page_.show(members);
   const RunStatus status = status_of(recipe_, host, 0, obstacle, machine_of_);

@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "thinwire/config/recipe.h"
+#include "thinwire/hosts/contributions.h"
 #include "thinwire/hosts/key_ring.h"
+#include "thinwire/hosts/served_run.h"
 #include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
@@ -62,6 +64,9 @@ class LossBoard {
   std::map<std::string, int64_t> taken_;                 // by set, the last step
 };
 
+// That of a run.
+LossBoard loss_board(const ServedRun& run);
+
 // What members do now. An active member computes until it announces its contribution to the first
 // round in which it has rows, sends it until the coordinator has it, and then waits for the members
 // that are still missing.
@@ -101,7 +106,8 @@ class RunWatch {
   // it.
   void add_loss(const membership::Loss& loss);
   // From any one thread, several times a second. `obstacle`: as of status_of().
-  void update(const serve::CoordinatorHost& host, const std::string& obstacle);
+  void update(const serve::CoordinatorHost& host, const std::string& obstacle,
+              const std::map<int, Contributed>& contributed);
   // A message shown on the coordinator's terminal. Any thread.
   void add_message(const std::string& text) { page_.add_fault({}, text); }
 

@@ -6,34 +6,33 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/clock.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/json.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/base/units.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/connection_limit.h"
+#include "thinwire/hosts/contributions.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/final_losses.h"
 #include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/ledger_note.h"
+#include "thinwire/hosts/ready.h"
 #include "thinwire/hosts/request_handler.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/run_end.h"
 #include "thinwire/hosts/run_servers.h"
 #include "thinwire/hosts/run_status.h"
+#include "thinwire/hosts/run_summary.h"
 #include "thinwire/hosts/run_watch.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
@@ -57,13 +56,6 @@ constexpr std::chrono::milliseconds kPause(20);
 constexpr const char* kLackingFile = "lacking";
 
 fs::path summary_file(const fs::path& run_folder) { return run_folder / "summary.json"; }
-
-std::set<std::string> validation_sets(const RunDescription& description) {
-  std::set<std::string> names;
-  for (const DescribedSet& set : description.sets) names.insert(set.name);
-  names.erase("train");
-  return names;
-}
 
 // The seed of the sketches by which payloads are compared: secret, and the same whenever this
 // coordinator is started.
@@ -101,7 +93,7 @@ class Service {
   void coordinate();
   // Tells it on the terminal and on the page.
   void announce(const std::string& message);
-  void write_ready_file() const;
+  void tell_ready() const;
   void maintain_servers();
   void await_shared_keys();
   void check_keys();
@@ -115,12 +107,14 @@ class Service {
   std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
   Result<WeightsAnswer> answer_weights(const Request& request);
-  // Nothing before their digest is known.
-  std::optional<RunWeights> run_weights() const;
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
                             std::optional<Role> wanted, const std::string& machine);
   // Whether an earlier start has written the summary; it now serves members that lack the weights.
   bool finished_before() const { return fs::exists(summary_file(folder_)); }
+  RunStatus status() const {
+    return status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle(), machine_of_,
+                     contributions_.all());
+  }
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   ServeResult finish();
 
@@ -143,6 +137,7 @@ class Service {
   std::unique_ptr<RequestHandler> requests_;
   RunEnd end_;
   FinalLosses losses_;
+  Contributions contributions_;
   LedgerNote ledger_;
   double waiting_checked_at_ = 0;
   std::string waiting_;                   // what for, when it was last checked
@@ -170,12 +165,12 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       display_(run_.recipe, machine_of_, options.display),
       end_(run_.recipe),
       losses_(run_.scores),
+      contributions_(folder_ / kServerFolder / "contributions.json"),
       ledger_(folder_ / kServerFolder) {
   page::LiveRun* const page =
       options_.watch ? options_.watch(run_.recipe, plan_.rounds()) : nullptr;
   if (page != nullptr) {
-    LossBoard losses(validation_sets(run_.description), {run_.scores.begin(), run_.scores.end()});
-    watch_.emplace(run_.recipe, std::move(losses), *page, machine_of_);
+    watch_.emplace(run_.recipe, loss_board(run_), *page, machine_of_);
   }
   connect();
   founded_now_ = publish_run(*courier_, *signer_, run_, options_.stop);
@@ -226,8 +221,13 @@ void Service::start_host() {
   options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
   options.hooks.is_revoked = [this](const PublicKey& key) { return admission_.is_revoked(key); };
   options.hooks.is_auditor = [this](const PublicKey& key) { return admission_.is_auditor(key); };
-  options.hooks.check = serve::payload_check(run_.recipe, plan_, run_.description.founding.run,
-                                             sketch_seed(run_.seed));
+  options.hooks.check = [this, check = serve::payload_check(run_.recipe, plan_,
+                                                            run_.description.founding.run,
+                                                            sketch_seed(run_.seed))](
+                            const membership::Offer& offer, const auto&... rest) {
+    contributions_.offered(offer);
+    return check(offer, rest...);
+  };
   options.hooks.message = [this](const std::string& text) { announce(text); };
   options.hooks.loss = [this](const membership::Loss& loss) {
     losses_.add(loss);
@@ -236,6 +236,7 @@ void Service::start_host() {
   options.hooks.record = [this](const membership::Record& record, bool earlier) {
     const double now = monotonic_seconds();
     display_.record(record, earlier, now);
+    contributions_.record(record);
     if (watch_) watch_->record(record, earlier, now);
   };
   host_ = std::make_unique<serve::CoordinatorHost>(*courier_, *signer_, plan_, std::move(options));
@@ -256,11 +257,7 @@ void Service::start_requests() {
       RequestHandler::Callbacks{
           [this](const PublicKey& token, const PublicKey& key, std::optional<Role> wanted,
                  const std::string& machine) { return enrol(token, key, wanted, machine); },
-          [this] {
-            return print_status(
-                status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle(), machine_of_));
-          },
-          [this] { return run_.description.recipe; },
+          [this] { return print_status(status()); }, [this] { return run_.description.recipe; },
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
             host_->note_result(member);
@@ -297,21 +294,11 @@ std::string Service::refusal(const Request& request) const {
 
 Result<WeightsAnswer> Service::answer_weights(const Request& request) {
   if (!weights_) return WeightsAnswer::kNotWanted;
-  return weights_->answer(request, run_weights(), monotonic_seconds());
-}
-
-std::optional<RunWeights> Service::run_weights() const {
-  const auto digest = end_.digest(*host_);
-  if (!digest) return std::nullopt;
-  const membership::State state = host_->state();
-  RunWeights weights{.last = {state.next_step, *digest}, .best = {}};
-  const membership::Evaluated& evaluated = state.evaluated;
-  if (run_.recipe.checkpoint.best && evaluated.best_step == state.next_step) {
-    weights.best = weights.last;
-  } else if (run_.recipe.checkpoint.best && evaluated.best_digest) {
-    weights.best = {evaluated.best_step, *evaluated.best_digest};
+  std::optional<RunWeights> weights;
+  if (const auto digest = end_.digest(*host_)) {
+    weights = weights_of(host_->state(), *digest, run_.recipe.checkpoint.best);
   }
-  return weights;
+  return weights_->answer(request, weights, monotonic_seconds());
 }
 
 // After the end it continues to listen, to know which members are still present.
@@ -334,27 +321,10 @@ void Service::announce(const std::string& message) {
   if (watch_) watch_->add_message(message);
 }
 
-void Service::write_ready_file() const {
+void Service::tell_ready() const {
   const Entrance& entrance = servers_->entrance();
-  const std::string address = entrance.address();
-  const std::string token = entrance.token(name_, admission_.token(), admission_.token_expires());
-  if (!options_.ready_file.empty()) {
-    const fs::path ca = entrance.authority_file(folder_ / kServerFolder);
-    const nlohmann::json ready = {{"address", address},
-                                  {"token", token},
-                                  {"ca", ca.empty() ? "" : fs::absolute(ca).string()}};
-    write_file(options_.ready_file, print_json(ready, {.indent = 2}) + "\n");
-  }
-  if (options_.on_ready) options_.on_ready(address, token);
-  const bool external = method::is_external(run_.recipe);
-  const events::Display& display = options_.display;
-  display.message(fmt::format(
-      "{} is served at {}; members join with{}", run_.recipe.run.name, entrance.served_at(),
-      external ? " a program that has the model, the address and the token" : entrance.hint()));
-  const std::string command = external
-                                  ? fmt::format("  {} {}", address, token)
-                                  : fmt::format("  thinwire join {} --token {}", address, token);
-  options_.ready_file.empty() ? display.needed(command) : display.message(command);
+  hosts::tell_ready(options_, run_.recipe, entrance,
+                    entrance.token(name_, admission_.token(), admission_.token_expires()));
 }
 
 void Service::maintain_servers() {
@@ -388,6 +358,7 @@ void Service::keep_folder() {
     shut_out_crowding();
     check_keys();
     if (servers_->obstacle().empty()) ledger_.keep(monotonic_seconds());
+    contributions_.keep(monotonic_seconds());
     admission_.number(host_->state().members);
     folder_problem_.clear();
   } catch (const Error& problem) {
@@ -459,10 +430,10 @@ Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
 ServeResult Service::serve() {
   if (options_.on_start) options_.on_start();
   await_shared_keys();
-  write_ready_file();
+  tell_ready();
   while (!stopped()) {
     requests_->serve_pending(kPollSeconds);
-    if (watch_) watch_->update(*host_, servers_->obstacle());
+    if (watch_) watch_->update(*host_, servers_->obstacle(), contributions_.all());
     maintain_servers();
     keep_folder();
     report_leader();
@@ -478,6 +449,7 @@ ServeResult Service::serve() {
   }
   if (weights_) weights_->end();
   ledger_.keep_last();
+  contributions_.keep_last();
   const membership::State state = host_->state();
   if (end_.digest(*host_) || finished_before()) return finish();
   return {
@@ -504,7 +476,9 @@ ServeResult Service::finish() {
   }
   events::Summary summary = end_.summarise(*digest, host_->state().next_step);
   losses_.fill(summary.steps, summary);
-  events::write_summary(summary_file(folder_), summary);
+  const std::vector<MemberStatus> members = status().members;
+  for (const std::string& line : describe_contributions(members)) options_.display.message(line);
+  write_run_summary(summary_file(folder_), summary, members);
   return {ServeOutcome::kFinished, plan_.rounds(), summary};
 }
 

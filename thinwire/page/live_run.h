@@ -126,6 +126,9 @@ struct MemberNow {
   double exchange_s = 0;
   double down_bytes_s = 0;  // of its link, as it measured it
   uint64_t offences = 0;
+  uint64_t rows = 0;          // that it has contributed so far
+  uint64_t bytes = 0;         // of payloads
+  double hours = 0;           // of computing
   double activity_since = 0;  // set by LiveRun
 };
 

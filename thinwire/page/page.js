@@ -87,6 +87,9 @@ function memberRow(member, state) {
   if (member.compute_s !== null) facts.push("computes " + seconds(member.compute_s));
   if (member.exchange_s !== null) facts.push("exchanges " + seconds(member.exchange_s));
   if (member.down_bytes_s !== null) facts.push("link down " + bitRate(member.down_bytes_s));
+  if (member.rows > 0) {
+    facts.push(counted(member.rows, "row") + " in " + seconds(member.hours * 3600) + ", " + bytes(member.bytes) + " sent");
+  }
   if (member.offences > 0) facts.push(counted(member.offences, "offence"));
   const doing = element("span", { class: "doing" }, swatch(member.doing), member.doing);
   if (member.doing !== "training") doing.append(" ", seconds(Math.max(state.now - member.since, 0)));

@@ -71,7 +71,10 @@ Json print(const MemberNow& member, const TimeLines& lines, bool with_line) {
                {"compute_s", positive(member.compute_s)},
                {"exchange_s", positive(member.exchange_s)},
                {"down_bytes_s", positive(member.down_bytes_s)},
-               {"offences", member.offences}};
+               {"offences", member.offences},
+               {"rows", member.rows},
+               {"bytes", member.bytes},
+               {"hours", member.hours}};
   json["since"] = std::round(member.activity_since * 10) / 10;
   if (with_line) {
     json["time_line"] = print(lines.of(static_cast<size_t>(member.id)), lines.bucket_s());
