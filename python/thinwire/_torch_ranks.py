@@ -12,7 +12,7 @@ import contextlib
 import datetime
 import pickle
 from collections import Counter
-from typing import Any, Callable, Optional, Sequence, cast
+from typing import Any, Callable, Optional, Sequence
 
 import torch
 import torch.distributed as dist
@@ -22,7 +22,7 @@ from ._program import Error
 from ._torch_places import check_sharding
 from ._torch_tensors import is_sharded, trained
 
-c10d = cast("Any", dist.distributed_c10d)
+c10d: Any = getattr(dist, "distributed_c10d", None)  # some builds of PyTorch have none
 _begun: "Counter[str]" = Counter()  # how often each set of processes has begun a run
 _PATIENCE = datetime.timedelta(days=30)  # a run may wait long for others; whoever ends closes the connection
 
