@@ -133,6 +133,8 @@ def killed(name, steps, folder, more):
         if not went_on:
             ended = sum(one.poll() is not None for one in run.workers[:3])
             return f"after {max(taken)} more steps {ended} of 3 had ended, {3 - ended} were stuck: {last_line(folder)}"
+        if not any(times):
+            return "none went on, as the others had taken all of their steps before"
         longest = max(b - a for own in times for a, b in zip([at, *own], own))
         return f"the others take all of their steps; longest wait {longest:.1f} s"
     finally:
