@@ -34,7 +34,7 @@ class ArchitectureExample(unittest.TestCase):
         self.expect_applies("signsgd.patch", "architecture.md")
 
     def test_optimizer_applies(self):
-        self.expect_applies("lion.patch", "optimizers/adding.md", files=4)
+        self.expect_applies("lion.patch", "adding_an_optimizer.md", files=4)
 
     def test_architecture_applies(self):
         self.expect_applies("seed_oss.patch", "adding_an_architecture.md", files=3)
