@@ -60,7 +60,7 @@ class Ranks:
     def tell(self, value: Any = None) -> Any:
         """What the first process says; the others give nothing."""
         said = pickle.dumps(value) if self.rank == 0 else b""
-        (length,) = self.sums(len(said))
+        length, _ = self.agree(len(said))
         values = torch.frombuffer(bytearray(said), dtype=torch.uint8) if said else torch.empty(int(length), dtype=torch.uint8)
         self.spread(values)
         return value if self.rank == 0 else pickle.loads(values.numpy().tobytes())
@@ -70,6 +70,21 @@ class Ranks:
         total = torch.tensor(values, dtype=torch.float64)
         self._together(lambda: self._control.allreduce([total], c10d.AllreduceOptions()).wait())
         return [float(value) for value in total]
+
+    def agree(self, first: float = 0, second: float = 0) -> "tuple[float, float]":
+        """The sums of two values over processes that all go on; as many values as `all_leave` has, which it may meet.
+
+        Raises
+        ------
+        Error
+            Other processes leave.
+        """
+        left, *told = self.sums(0, first, second)
+        if left:
+            error = Error("other processes of this member have left the run; they have to do so in the same step")
+            self.close(error)
+            raise error
+        return told[0], told[1]
 
     def all_leave(self) -> bool:
         """Whether all processes leave now; False as well where the others do not say so soon, because they wait for this one."""
@@ -97,10 +112,19 @@ class Ranks:
         self._together(lambda: self._control.reduce([values], c10d.ReduceOptions()).wait())
 
     def average(self, parameters: Sequence[torch.nn.Parameter], share: float) -> None:
-        """Let the gradients of all be the sum of `share` times those of each, where the module does not see to that."""
+        """Let the gradients of all be the sum of `share` times those of each, where the module does not see to that.
+
+        Whoever has none counts as zero; where nobody has one, there is none afterwards.
+        """
         if self.averaged:
             return
-        for parameter in parameters:
+        having = [float(parameter.grad is not None) for parameter in parameters]
+        missing, _ = self.agree(len(having) - sum(having))
+        if missing:
+            having = self.sums(*having)
+        for parameter, count in zip(parameters, having):
+            if not count:
+                continue
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
             gradient = parameter.grad.mul_(share)

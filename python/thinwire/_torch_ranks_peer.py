@@ -15,7 +15,7 @@ from ._torch_ranks import Ranks
 
 @dataclass
 class _Said:
-    """What the first process has heard from the program: worker, initial, rows, end or failure."""
+    """What the first process has heard from the program: worker, initial, rows, end, failure or left."""
 
     kind: str
     fields: Tuple[Any, ...]
@@ -84,7 +84,7 @@ class RanksPeer:
                gradient_norm: Optional[float] = None) -> None:
         """As `Peer.answer`; the loss is the mean over the rows of this process."""
         rows, all_rows = self._share
-        told = self._agree([0, 0] if loss is None else [rows * loss, rows])
+        told = self._ranks.agree() if loss is None else self._ranks.agree(rows * loss, rows)
         weights, gradients = self._flat[worker]
         if gradients is not None and not self._own_steps and not self._ranks.averaged:
             self._ranks.gather_sum(gradients, rows / all_rows)
@@ -95,7 +95,7 @@ class RanksPeer:
 
     def changes(self, worker: int) -> None:
         """As `Peer.changes`."""
-        self._agree([0, 0])
+        self._ranks.agree()
         if self._peer is not None:
             self._peer.changes(worker)
 
@@ -121,6 +121,8 @@ class RanksPeer:
             said = self._ranks.tell(self._say("end", self._peer.result) if self._peer else None)
             self._replay(said)
             (self._result,) = said.fields
+        elif self._peer is not None:
+            self._replay(self._say("left"))
 
     def abandon(self) -> None:
         """As `Peer.abandon`."""
@@ -162,24 +164,14 @@ class RanksPeer:
         return None, self._say("end", self._peer.result)
 
     def _say(self, kind: str, *fields: Any) -> _Said:
-        said = _Said(kind, fields, self._events[:])
-        self._events.clear()
-        return said
+        return _Said(kind, fields, self._events[:])
 
     def _replay(self, said: _Said) -> None:
+        self._events.clear()
         for name, arguments in said.events:
             hears = getattr(self._listeners, name)
             if hears is not None:
                 hears(*arguments)
-
-    def _agree(self, values: Sequence[float]) -> list[float]:
-        """The sums of two values over processes that all go on."""
-        left, *told = self._ranks.sums(0, *values)
-        if left:
-            error = Error("other processes of this member have left the run; they have to do so in the same step")
-            self._ranks.close(error)
-            raise error
-        return told
 
     def _worker(self, worker: int, tensors: list[Tensor], size: int, gradients: list[Tensor], gradients_size: int,
                 recipe: Mapping[str, Mapping[str, Any]]) -> Worker:

@@ -310,10 +310,16 @@ class Run:
                 self._bound.bind()
             self._bound.release()
         self._replicas, self._bound, self._asked, self._yielded = {}, None, None, False
-        if self.result is not None and not self._keeps_weights:
-            self._take_weights(self.result)
-        if self._ranks is not None:
-            self._ranks.close()
+        failure: Optional[BaseException] = None
+        try:
+            if self.result is not None and not self._keeps_weights:
+                self._take_weights(self.result)
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            if self._ranks is not None:
+                self._ranks.close(failure)
 
     def _take_weights(self, result: Result) -> None:
         """Workers that train weights of their own have others in memory than the run has agreed on."""

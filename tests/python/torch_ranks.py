@@ -3,7 +3,9 @@
 The JSON is {"ranks": 2, "cases": […]}, and each case says in "kind" how the module of torch_model is shared: "plain", "ddp"
 or "fsdp"; and either the fields of a local run ("recipe") or where to join one ("address", "token", "folder"). With "inner" a
 DiLoCo with an optimizer of PyTorch's own takes the steps. "fails": [rank, step, how] lets a process, or all of them (-1), end
-in a step: "raise", "kill" or "break". Each process prints a line of JSON for each case: its rank, the steps that it was in,
+in a step: "raise", "kill" or "break", or at the end: "load". With "idle" the
+module has a parameter that no loss depends on. The kind "leaves" is two processes without a run, one of which leaves while the
+other has something to tell. Each process prints a line of JSON for each case: its rank, the steps that it was in,
 the digest and a hash of its weights, and what went wrong, which ends it.
 """
 
@@ -23,6 +25,7 @@ from torch.distributed.fsdp import fully_shard
 from torch_model import loss_of, small_model
 
 import thinwire.torch
+from thinwire._torch_ranks import Ranks
 
 
 def shared(model, kind):
@@ -50,8 +53,15 @@ def begin(model, group, asked):
 
 
 def train(rank, asked, report):
+    if asked["kind"] == "leaves":
+        leave_or_hear(rank)
+        return
     model, group = shared(small_model(seed=0 if asked["kind"] == "fsdp" else rank), asked["kind"])
     fails_in, fails_at, how = asked.get("fails", [0, -1, ""])
+    if how == "load" and rank == fails_in:
+        thinwire._torch_run.load = damaged
+    if asked.get("idle"):
+        model.idle = torch.nn.Parameter(torch.ones(8))
     run = begin(model, group, asked)
     optimizer = None
     if asked.get("inner"):
@@ -73,7 +83,19 @@ def train(rank, asked, report):
                 optimizer.zero_grad()
     report["loss"] = run.report.loss
     report["digest"] = run.result.digest if run.result else ""
+    report["idle"] = model.idle.tolist() if asked.get("idle") else []
     report["hash"], report["weights"] = weights_of(model)
+
+
+def leave_or_hear(rank):
+    ranks = Ranks(small_model(), dist.group.WORLD, sharded=False, averaged=False)
+    if rank == 1:
+        ranks.all_leave()
+    ranks.tell("what the run wants")
+
+
+def damaged(folder):
+    raise thinwire.Error(f"{folder} is damaged")
 
 
 def end(how):

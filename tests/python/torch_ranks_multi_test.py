@@ -94,6 +94,29 @@ class Ranks(PythonCase):
         self.assertEqual([report["first"] for report in said[2]], [6, 6])
         self.assertEqual(said[0][0]["digest"], said[2][1]["digest"])
 
+    def test_an_error_keeps_the_inner_state_of_plain_processes(self):
+        whole, parts = self.case("plain", "whole", **OWN), self.case("plain", "parts", **OWN)
+        failed = self.run_ranks(2, whole, {**parts, "fails": [1, 6, "raise"]})
+        self.assertIn("LookupError", failed[1][1]["error"], f"{failed} {self.said}")
+        said = self.run_ranks(2, parts)
+        self.assertEqual([report["first"] for report in said[0]], [6, 6], self.said)
+        self.assertEqual(failed[0][0]["digest"], said[0][1]["digest"])
+
+    def test_a_parameter_without_a_gradient_stays_as_it_is(self):
+        case = self.case("plain", "run", **OWN)
+        scale, *others = case["recipe"]["external.tensors"]
+        case["recipe"]["external.tensors"] = [scale, "idle 8 bias", *others]
+        said = self.run_ranks(2, {**case, "idle": True})
+        self.assertEqual([report.get("idle") for report in said[0]], [[1.0] * 8] * 2, f"{said} {self.said}")
+
+    def test_one_that_cannot_read_the_weights_tells_the_others(self):
+        said = self.run_ranks(2, {**self.case("plain", "run", **OWN), "fails": [0, -1, "load"]})
+        self.assertRegex(said[0][1]["error"], "process 0 of this member has failed: Error: .* is damaged", self.said)
+
+    def test_one_that_leaves_while_others_hear_of_the_run_ends_them(self):
+        said = self.run_ranks(2, {"kind": "leaves"})
+        self.assertRegex(said[0][0]["error"], "other processes of this member have left the run", f"{said} {self.said}")
+
     def test_an_error_in_one_process_ends_all(self):
         for kind, how, expected in (("ddp", "raise", "process 1 of this member has failed: LookupError: no such row"),
                                     ("plain", "kill", "another process of this member has ended without a word"),
