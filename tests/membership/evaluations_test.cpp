@@ -110,6 +110,49 @@ TEST_F(Evaluations, DoNotWaitForeverForWhoIsPresent) {
   EXPECT_EQ(recorded(), (std::vector<Evaluation>{{4, 1.0, false}}));
 }
 
+TEST_F(Evaluations, DoNotWaitForeverIfNobodyReports) {
+  begin(3);
+  train_two();
+  wait(98, {0, 1, 2});
+  EXPECT_TRUE(recorded().empty());
+  wait(5, {0, 1, 2});
+  EXPECT_EQ(recorded(), (std::vector<Evaluation>{{4, {}, false}}));
+  EXPECT_EQ(state().open.size(), 1u);
+}
+
+TEST_F(Evaluations, TimeInWhichNobodyIsHeardDoesNotCount) {
+  begin(3);
+  train_two();
+  lose(0, 4, 1);
+  wait(60, {});
+  wait(90, {0, 1, 2});
+  EXPECT_TRUE(recorded().empty());
+  wait(15, {0, 1, 2});
+  EXPECT_EQ(recorded(), (std::vector<Evaluation>{{4, 1.0, false}}));
+}
+
+TEST_F(Evaluations, ImpossibleLossesCountAsNone) {
+  begin(4);
+  for (int i = 0; i < 2; ++i) {
+    const uint64_t round = state().open.front().round;
+    for (const int member : {0, 1, 2, 3}) offer(member, round);
+  }
+  lose(0, 4, 2);
+  lose(1, 4, -5);
+  deliver({Loss{2, 4, "validation", 7, UINT64_MAX - 9}});
+  EXPECT_TRUE(recorded().empty());
+  deliver({Loss{3, 4, "validation", 7, 0}});
+  EXPECT_EQ(recorded(), (std::vector<Evaluation>{{4, 2.0, false}}));
+}
+
+TEST_F(Evaluations, LossesWhoseMeanIsNotFiniteDecideNothing) {
+  begin(3);
+  train_two();
+  for (const int member : {0, 1, 2}) lose(member, 4, 1e307);
+  EXPECT_EQ(recorded(), (std::vector<Evaluation>{{4, {}, false}}));
+  EXPECT_EQ(state().open.size(), 1u);
+}
+
 TEST_F(Evaluations, WithoutAnyLossDecideNothing) {
   begin(3);
   train_two();

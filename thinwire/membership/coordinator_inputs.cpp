@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "thinwire/membership/coordinator.h"
@@ -10,9 +11,15 @@
 namespace thinwire::membership {
 namespace {
 
-constexpr uint64_t kMaxSuppliedBytes = 32 << 20;  // that wait to be restored
-constexpr size_t kMaxUnknownClaims = 64;          // of members that the ledger does not know
-constexpr uint64_t kSoonerWhenLacking = 10;       // so many times more often snapshots are made
+constexpr uint64_t kMaxSuppliedBytes = 32 << 20;     // that wait to be restored
+constexpr size_t kMaxUnknownClaims = 64;             // of members that the ledger does not know
+constexpr uint64_t kSoonerWhenLacking = 10;          // so many times more often snapshots are made
+constexpr uint64_t kMostTokens = uint64_t{1} << 40;  // of one member's part of an evaluation
+
+bool is_possible(const Loss& loss) {
+  return std::isfinite(loss.sum) && loss.sum >= 0 && loss.tokens <= kMostTokens &&
+         (loss.tokens > 0 || loss.sum == 0);
+}
 
 }  // namespace
 
@@ -28,6 +35,7 @@ void Coordinator::hear() {
   const double open_s = std::min(deaf_s, now_ - observed_.front_since);
   observed_.front_since += open_s;
   for (auto& [operation, arrival] : observed_.offers) arrival.at += open_s;
+  if (observed_.evaluation) observed_.evaluation->first_at += open_s;
   for (auto& [member, seen] : observed_.members) {
     const double forgiven_s = std::min(deaf_s, options_.timeout_s - seen.forgiven_s);
     seen.at = std::min(seen.at + forgiven_s, now_);
@@ -227,13 +235,16 @@ void Coordinator::take_offer(const Offer& offer) {
   actions_.emplace_back(AskStored{offer.payload});
 }
 
-// Losses that come before the record that opened their round are said again.
+// Losses that come before the record that opened their round are said again. A member that says an
+// impossible one has evaluated, but has no part in the mean.
 void Coordinator::receive(const Loss& loss) {
   if (options_.watch.empty() || loss.set != options_.watch || seen(loss.member) == nullptr) return;
   std::optional<DueEvaluation>& due = observed_.evaluation;
   if (!due || loss.step != due->step() || share_of(due->last, loss.member) == nullptr) return;
   if (due->losses.empty()) due->first_at = now_;
-  due->losses.try_emplace(loss.member, loss);
+  Loss taken = loss;
+  if (!is_possible(loss)) taken.sum = taken.tokens = 0;
+  due->losses.try_emplace(loss.member, std::move(taken));
 }
 
 void Coordinator::receive(const LeaveNotice& notice) {

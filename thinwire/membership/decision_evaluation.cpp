@@ -1,5 +1,6 @@
 // What an evaluation decides: which weights are the best, and whether the run ends.
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <variant>
 
@@ -17,14 +18,16 @@ bool Decision::will_report(int member) const {
 }
 
 // Once all have reported that can. Whoever is present, but takes longer than the others by the
-// time-out, is no longer waited for.
+// time-out, is no longer waited for, and nobody is if none has reported within it.
 bool Decision::can_evaluate() const {
   const std::optional<DueEvaluation>& due = observed_.evaluation;
   if (!due || !state_.open.empty() || due->step() != state_.next_step ||
       state_.evaluated.step >= due->step()) {
     return false;
   }
-  const bool is_overdue = !due->losses.empty() && now_ - due->first_at >= options_.timeout_s;
+  // Without an open round, front_since is when the last one was closed.
+  const double since = due->losses.empty() ? observed_.front_since : due->first_at;
+  const bool is_overdue = now_ - since >= options_.timeout_s;
   if (is_overdue && !is_cut_off()) return true;
   return std::ranges::none_of(due->last.roster,
                               [this](const Share& share) { return will_report(share.member); });
@@ -40,7 +43,7 @@ void Decision::evaluate() {
     tokens += loss.tokens;
   }
   Evaluation evaluation{due.step(), {}, false};
-  if (tokens > 0) {
+  if (tokens > 0 && std::isfinite(sum)) {
     const Evaluated& before = state_.evaluated;
     evaluation.loss = sum / static_cast<double>(tokens);
     const uint64_t since = before.is_better(*evaluation.loss) ? 0 : before.since + 1;
