@@ -93,7 +93,7 @@ TEST(InitialRecipe, TheLineDecidesWhatIsExchanged) {
   EXPECT_EQ(initial_recipe(asked).recipe.sync.method, "allreduce") << "nobody to exchange with";
 }
 
-// Of stories260K's shape.
+// Asks for tuning a model of stories260K's shape.
 InitialQuestion tuning_question() {
   InitialQuestion asked = question();
   std::vector<std::string> fields = tuning_fields("imported");

@@ -9,8 +9,8 @@
 
 namespace thinwire::eval {
 
-// Those that read_items reads in `folder`, by their paths in it. Throws Error as it does for files
-// that are missing.
+// The files that read_items reads in `folder`, by their paths in it. Throws Error as read_items
+// does for files that are missing.
 std::vector<std::string> data_files(const Task& task, const fs::path& folder);
 
 }  // namespace thinwire::eval

@@ -67,8 +67,9 @@ void receive_data(const fs::path& folder, const RunDescription& description,
 // (checkpoint/adapter_base.h), which every member checks, and travels as the files that the
 // coordinator has, in parts, of which those that have arrived are kept when this is interrupted.
 
-inline constexpr const char* kBaseFolder = "base";    // of a member's run folder
-inline constexpr const char* kTasksFolder = "tasks";  // likewise
+// The folders in a member's run folder with the base, and with the tasks' files.
+inline constexpr const char* kBaseFolder = "base";
+inline constexpr const char* kTasksFolder = "tasks";
 
 // A file, and the name that it gets in the folder of who receives it, perhaps in one of its
 // folders.
@@ -85,7 +86,7 @@ DescribedBase describe_base(uint64_t digest, std::span<const fs::path> files);
 // The parts of files that were described, by blob name.
 std::map<Sha256, FilePart> file_parts(const DescribedBase& described,
                                       std::span<const NamedFile> files);
-// Of the files in `folder`.
+// The parts of the files in `folder`.
 std::map<Sha256, FilePart> base_parts(const DescribedBase& base, const fs::path& folder);
 
 // Whether `folder` has these files. Reads each once.

@@ -19,7 +19,7 @@ bool is_machine_local(std::string_view field);
 
 // Stands in a run's recipe for the folder of the base, which each machine has elsewhere.
 inline constexpr const char* kSharedBase = "base";
-// Likewise for the folder with the data of tasks.
+// Stands there for the folder with the data of tasks.
 inline constexpr const char* kSharedTasks = "tasks";
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at

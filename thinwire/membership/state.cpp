@@ -125,7 +125,7 @@ class Applier {
     return {};
   }
 
-  // Of the weights after the rounds so far, all of which are closed.
+  // It is of the weights after the rounds so far, all of which are closed.
   Result<void> apply(const Evaluation& evaluation) {
     if (!state_.open.empty() || evaluation.step != state_.next_step ||
         evaluation.step <= state_.evaluated.step) {

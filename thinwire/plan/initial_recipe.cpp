@@ -30,7 +30,8 @@ constexpr double kSmallExchange = 0.1;
 // Exchanges of a run that one bit a weight was measured with, and the most steps between two.
 constexpr int64_t kExchanges = 69, kMostBetween = 58, kFewestBetween = 8;
 constexpr int64_t kFewestSteps = 100;
-// Of tuning: times that the text is read, rows of a step and tokens of a row; bytes a token.
+// For tuning, how often the text is read, the rows of a step and the tokens of a row; bytes a
+// token.
 constexpr double kTuningEpochs = 3;
 constexpr int64_t kTuningRows = 16, kTuningSequence = 512, kFewestTuningSteps = 20;
 constexpr double kTuningBytesAToken = 3.9;
