@@ -197,13 +197,19 @@ TEST_F(FinalWeights, ComeWithTheBestOnes) {
   EXPECT_EQ(checkpoint::CheckpointReader(*newest).meta().step, static_cast<uint64_t>(kSteps));
 }
 
-TEST_F(FinalWeights, ThatAreNotTheBestAlthoughTheySaySoAreRefused) {
+TEST_F(FinalWeights, AreKeptWithoutTheBestOnesIfThoseAreOthers) {
   train_to_the_end(folder_ / "member", 0.125F, kSteps - 4);
   best_ = {kSteps - 4, 99};
   checkpoint::link_best(folder_ / "member" / "checkpoints", kSteps - 4);
-  EXPECT_THAT(offer(folder_ / "member", *digest_),
-              ElementsAre(testing::_, HasSubstr("and the run's " + to_hex(uint64_t{99}))));
-  EXPECT_FALSE(is_kept());
+  EXPECT_THAT(offer(folder_ / "member", *digest_), ElementsAre(HasSubstr("and the best ones")));
+  stop();
+  EXPECT_EQ(reception_->kept(), digest_);
+  EXPECT_FALSE(fs::exists(folder_ / "serve" / checkpoint::kBestLink));
+  const auto newest = checkpoint::newest_checkpoint(folder_ / "serve" / "checkpoints");
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(checkpoint::CheckpointReader(*newest).meta().step, static_cast<uint64_t>(kSteps));
+  EXPECT_THAT(told_, ElementsAre(HasSubstr("the best weights, those after step 8, are in"),
+                                 HasSubstr("the final weights are in")));
 }
 
 TEST_F(FinalWeights, OfAMemberThatCameLateAreWithoutTheBestOnes) {

@@ -283,8 +283,8 @@ void WeightsReception::receive(const Offered& offered, const RunWeights& weights
   const fs::path folder = received_folder() / "weights";
   receive_base(folder, *list, {.fetch = fetch, .progress = {}}, kWhat, "");
   check(folder / kWeightsFile, weights.last.digest);
-  const bool takes_best = has_best && weights.best && weights.best != weights.last;
-  if (takes_best) check(folder / kBestFile, weights.best->digest);
+  const bool takes_best = has_best && weights.best && weights.best != weights.last &&
+                          is_right(folder / kBestFile, weights.best->digest);
   if (stop_) throw Error("it was interrupted");
   if (takes_best) keep(folder / kBestFile, weights.best->steps);
   keep(folder / kWeightsFile, weights.last.steps);
@@ -311,7 +311,17 @@ void WeightsReception::check(const fs::path& weights, uint64_t digest) const {
   throw Error(fmt::format("their digest is {}, and the run's {}", to_hex(own), to_hex(digest)));
 }
 
-// A member that came later may not have the best ones.
+// The link of a member that was away may be to weights that were the best before.
+bool WeightsReception::is_right(const fs::path& weights, uint64_t digest) const {
+  try {
+    check(weights, digest);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+// A member that came later, or was away, may not have the best ones.
 void WeightsReception::tell_best(const RunWeights& weights, bool received) const {
   if (!weights.best) return;
   if (received || weights.best == weights.last) {

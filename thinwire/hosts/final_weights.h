@@ -44,7 +44,7 @@ struct RunWeights {
   std::optional<WeightsOfRun> best;  // with checkpoint.best, if known; perhaps the last
 };
 
-// Those of a finished run with this digest; `keeps_best`: checkpoint.best.
+// The weights of a finished run whose last ones have this digest; `keeps_best`: checkpoint.best.
 RunWeights weights_of(const membership::State& finished, uint64_t digest, bool keeps_best);
 
 struct WeightsOffer {
@@ -98,6 +98,7 @@ class WeightsReception {
   void begin(const Offered& offered, const RunWeights& weights);
   void receive(const Offered& offered, const RunWeights& weights) const;
   void check(const fs::path& weights, uint64_t digest) const;
+  bool is_right(const fs::path& weights, uint64_t digest) const;
   void keep(const fs::path& weights, uint64_t steps) const;
   void tell_best(const RunWeights& weights, bool received) const;
   fs::path received_folder() const;
