@@ -47,10 +47,12 @@ void MemberSink::add_checkpoint(int64_t step, int /*worker*/,
     }
   }
   if (!is_due(step) && !follower_.stopped()) return;
-  if (step == last_) {  // the last exchange may be long past, and this replica have followed it
+  // The last exchange may be long past, and this replica have followed it.
+  if (step == last_ || recipe_.eval.patience > 0) {
     ThreadPool threads(1);
-    digest_ = train::bytes_digest(state.params->bytes(), threads);
+    written_ = {step, train::bytes_digest(state.params->bytes(), threads)};
   }
+  if (step == last_) digest_ = written_->second;
   checkpoint::WorkerState own = state;
   own.members = 1;
   own.first = true;
@@ -73,13 +75,17 @@ void MemberSink::decided(int64_t step, const train::Decided& decided) {
   const checkpoint::BestLoss& best = decided.best;
   if (decided.ends) {
     last_ = step;
+    if (written_ && written_->first == step) digest_ = written_->second;
     if (step < recipe_.train.steps) {
       message_(train::why_early(recipe_, best));
     }
   }
   if (!recipe_.checkpoint.best || best.step < 0 || best.step == best_) return;
   const std::string name = checkpoint::checkpoint_name(static_cast<uint64_t>(best.step));
-  if (!checkpoint::is_checkpoint(folder_ / "checkpoints" / name)) return;
+  if (!checkpoint::is_checkpoint(folder_ / "checkpoints" / name)) {
+    fs::remove(folder_ / checkpoint::kBestLink);  // to one that is no longer the best
+    return;
+  }
   checkpoints_.keep_best(best.step);
   best_ = best.step;
 }

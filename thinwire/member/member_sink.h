@@ -47,7 +47,8 @@ class MemberSink final : public train::RunSink {
   void add_evaluation(int64_t step, const std::string& name, int worker,
                       const train::EvalPart& part) override;
   void add_checkpoint(int64_t step, int worker, const checkpoint::WorkerState& state) override;
-  // Keeps the checkpoint of the best weights, if this member has one.
+  // Keeps the checkpoint of the best weights, if this member has one, and otherwise removes the
+  // link to an earlier one.
   void decided(int64_t step, const train::Decided& decided) override;
   void show_evaluation(int64_t step, const std::string& name, double fraction) override {
     collector_.show_evaluation(step, name, fraction);
@@ -75,6 +76,8 @@ class MemberSink final : public train::RunSink {
   const std::function<void(const std::string& text)> message_;
   std::optional<int64_t> completed_;
   std::optional<uint64_t> digest_;
+  // The steps and the digest of the last checkpoint after which an evaluation may end the run.
+  std::optional<std::pair<int64_t, uint64_t>> written_;
   int64_t best_ = -1;            // steps of the best checkpoint that is kept; -1: none
   std::optional<int64_t> last_;  // steps after which an evaluation has ended the run
 };
