@@ -325,6 +325,15 @@ class Membership {
     return texts;
   }
 
+  // Whether the ledger has what an evaluation after so many steps decides, if that decides
+  // anything: otherwise this member has to say its loss again, even if its log has it.
+  bool is_decided(Follower& follower, int64_t steps) const {
+    const auto step = static_cast<uint64_t>(steps);
+    if (!plan_.decides_after(step)) return true;
+    const auto decided = follower.evaluations(steps, false);
+    return decided && !decided->empty() && decided->back().step == step;
+  }
+
   MemberResult train(Follower& follower, Replica replica) {
     ThreadPool threads(1);
     const uint64_t first_digest =
@@ -334,6 +343,7 @@ class Membership {
     train::InitialParameters initial(std::move(replica.weights), 1, merges ? frozen : nullptr);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)
                                         : std::set<std::string>();
+    if (!is_decided(follower, replica.completed)) evaluated.erase(recipe_.eval.watch);
     report::Recorder recorder(
         recipe_, folder_.path(), replica.completed,
         {.listener = options_.listener, .rows = kOwnRows, .display = options_.display});
