@@ -50,6 +50,7 @@ std::vector<RunTask> read_run_tasks(const config::Recipe& recipe,
 std::vector<RunTask> read_member_tasks(const config::Recipe& recipe,
                                        const data::Vocabulary& vocabulary, const fs::path& kept) {
   if (recipe.eval.tasks.empty()) return {};
+  for (const std::string& name : recipe.eval.tasks) check_task_sources(eval::find_task(name));
   return read_tasks(
       recipe, vocabulary,
       convert::begin_in_training(convert::load_origin(kept), vocabulary, recipe.data.records));

@@ -17,10 +17,28 @@ constexpr const char* kDataFolder = "data";
 
 bool is_file_name(const std::string& task) { return task.ends_with(".toml"); }
 
+bool is_inside(const fs::path& name) {
+  const fs::path normal = name.lexically_normal();
+  return !normal.has_root_path() && (normal.empty() || *normal.begin() != "..");
+}
+
 }  // namespace
 
 std::string task_name(const std::string& name_or_file) {
   return is_file_name(name_or_file) ? fs::path(name_or_file).filename().string() : name_or_file;
+}
+
+void check_task_sources(const eval::Task& task) {
+  for (const eval::TaskSource& source : task.sources) {
+    for (const std::string& file : {source.file, source.answers_file}) {
+      if (is_inside(file)) continue;
+      throw UsageError(fmt::format(
+          "[eval] tasks: task {} reads {}, which is not in the folder of the data (eval.data); "
+          "members of a run of many hosts have only what is in it: move the file there, and name "
+          "it by its path in that folder",
+          task.name, file));
+    }
+  }
 }
 
 std::vector<TaskFile> task_files(const config::Recipe& recipe) {
@@ -38,7 +56,9 @@ std::vector<TaskFile> task_files(const config::Recipe& recipe) {
       }
       add(name, task);
     }
-    for (const std::string& data : eval::data_files(eval::find_task(task), recipe.eval.data)) {
+    const eval::Task found = eval::find_task(task);
+    check_task_sources(found);
+    for (const std::string& data : eval::data_files(found, recipe.eval.data)) {
       add((fs::path(kDataFolder) / data).string(), fs::path(recipe.eval.data) / data);
     }
   }
