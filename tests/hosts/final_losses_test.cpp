@@ -7,8 +7,18 @@ namespace {
 
 using membership::Loss;
 
+// A record that opens a round with these members.
+membership::Record opening(const std::vector<int>& members) {
+  membership::Opening opening;
+  for (const int member : members) opening.roster.push_back({member, {}, 0});
+  membership::Record record;
+  record.openings = {opening};
+  return record;
+}
+
 TEST(FinalLosses, AreMeansOverTheRowsAndItemsOfAll) {
   FinalLosses losses({"words.acc", "words.perplexity"});
+  losses.record(opening({0, 1}));
   events::Summary summary;
   summary.val_loss = {{"validation", 9}, {"other", 9}};
   summary.scores = {{"validation.acc", 0.5}};
@@ -25,6 +35,39 @@ TEST(FinalLosses, AreMeansOverTheRowsAndItemsOfAll) {
       << "of an earlier evaluation only";
   EXPECT_EQ(summary.scores,
             (std::map<std::string, double>{{"validation.acc", 0.5}, {"words.acc", 0.5}}));
+}
+
+TEST(FinalLosses, OfEvaluationsOfWhichAMemberHasNotReportedAreThoseOfTheSummaries) {
+  FinalLosses losses({"words.acc"});
+  losses.record(opening({0, 1, 2}));
+  losses.record(opening({0, 1}));
+  const auto filled = [&] {
+    events::Summary summary;
+    summary.val_loss = {{"validation", 9}};
+    losses.fill(20, summary);
+    EXPECT_TRUE(summary.scores.empty());
+    return summary.val_loss.at("validation");
+  };
+  losses.add(Loss{0, 20, "validation", 200, 100});
+  losses.add(Loss{0, 20, "words.acc", 200, 100});
+  EXPECT_EQ(filled(), 9);
+  losses.add(Loss{1, 20, "validation", -200, 100});
+  losses.add(Loss{2, 20, "validation", 200, 100});
+  EXPECT_EQ(filled(), 9) << "of a member that took no part, and an impossible one";
+  losses.add(Loss{1, 20, "validation", 0, 0});
+  EXPECT_EQ(filled(), 2) << "the other has no rows";
+}
+
+TEST(FinalLosses, AreNotHeldUpByWhatAnotherMemberSays) {
+  FinalLosses losses({});
+  losses.record(opening({0}));
+  for (int i = 0; i < 2000; ++i) losses.add(Loss{7, 1, std::to_string(i), 1, 1});
+  losses.add(Loss{7, 1000, "validation", 1, 1});
+  losses.add(Loss{0, 20, "validation", 200, 100});
+  events::Summary summary;
+  summary.val_loss = {{"validation", 9}};
+  losses.fill(20, summary);
+  EXPECT_EQ(summary.val_loss.at("validation"), 2);
 }
 
 }  // namespace

@@ -1,28 +1,39 @@
 #include "thinwire/hosts/final_losses.h"
 
+#include <cmath>
+#include <utility>
+
 #include "thinwire/train/task_files.h"
 
 namespace thinwire::hosts {
 
+void FinalLosses::record(const membership::Record& record) {
+  if (record.openings.empty()) return;
+  const Lock lock(mutex_);
+  roster_ = record.openings.back().roster;
+}
+
 void FinalLosses::add(const membership::Loss& loss) {
   if (loss.set == membership::Loss::kTraining) return;
+  if (!std::isfinite(loss.sum) || loss.sum < 0) return;
   const Lock lock(mutex_);
-  if (last_.size() >= kMaxNames && !last_.contains(loss.set)) return;
-  Last& last = last_[loss.set];
-  if (loss.step < last.step) return;
-  if (loss.step > last.step) last = {loss.step, {}};
-  last.sums[loss.member] = {loss.sum, loss.tokens};
+  std::map<std::string, membership::Loss>& own = last_[loss.member];
+  if (own.size() >= kMaxNames && !own.contains(loss.set)) return;
+  membership::Loss& last = own[loss.set];
+  if (loss.step >= last.step) last = loss;
 }
 
 FinalLosses::Total FinalLosses::total(const std::string& name, int64_t steps) const {
   Total total;
-  const auto found = last_.find(name);
-  if (found == last_.end() || found->second.step != static_cast<uint64_t>(steps)) return total;
-  for (const auto& [member, sum] : found->second.sums) {
-    total.sum += sum.first;
-    total.weight += static_cast<double>(sum.second);
+  for (const membership::Share& share : roster_) {
+    const auto member = last_.find(share.member);
+    if (member == last_.end()) return {};
+    const auto loss = member->second.find(name);
+    if (loss == member->second.end() || std::cmp_not_equal(loss->second.step, steps)) return {};
+    total.sum += loss->second.sum;
+    total.weight += static_cast<double>(loss->second.tokens);
   }
-  return total;
+  return std::isfinite(total.sum) ? total : Total{};
 }
 
 void FinalLosses::fill(int64_t steps, events::Summary& summary) const {

@@ -5,12 +5,12 @@
 #include <map>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "thinwire/base/mutex.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/membership/messages.h"
+#include "thinwire/membership/record.h"
 
 namespace thinwire::hosts {
 
@@ -21,28 +21,30 @@ class FinalLosses {
   explicit FinalLosses(const std::vector<std::string>& scores)
       : scores_(scores.begin(), scores.end()) {}
 
-  // What a member has reported; its later evaluations replace the earlier ones.
+  // Which members take part in the run's last evaluation: those of the round that is opened last.
+  void record(const membership::Record& record);
+  // What a member has reported; its later evaluations replace its earlier ones.
   void add(const membership::Loss& loss);
-  // Sets the losses that the summary has, and adds the scores, where a member has reported on the
-  // evaluation after `steps` steps.
+  // Sets the losses that the summary has, and adds the scores, of which all of these members have
+  // reported the evaluation after `steps` steps.
   void fill(int64_t steps, events::Summary& summary) const;
 
  private:
-  struct Last {
-    uint64_t step = 0;
-    std::map<int, std::pair<double, uint64_t>> sums;  // by member: over so many tokens or items
-  };
   struct Total {
     double sum = 0;
     double weight = 0;
   };
+  // Without a weight unless all have reported.
   Total total(const std::string& name, int64_t steps) const REQUIRES(mutex_);
 
-  static constexpr size_t kMaxNames = 1000;  // a member may say any
+  // One member may say so many names, of any kind: they keep nobody else's from being counted.
+  static constexpr size_t kMaxNames = 1000;
 
   const std::set<std::string> scores_;
   mutable Mutex mutex_;
-  std::map<std::string, Last> last_ GUARDED_BY(mutex_);  // by set or metric
+  std::vector<membership::Share> roster_ GUARDED_BY(mutex_);
+  // By member, and set or metric.
+  std::map<int, std::map<std::string, membership::Loss>> last_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::hosts

@@ -237,6 +237,7 @@ void Service::start_host() {
     const double now = monotonic_seconds();
     display_.record(record, earlier, now);
     contributions_.record(record);
+    losses_.record(record);
     if (watch_) watch_->record(record, earlier, now);
   };
   host_ = std::make_unique<serve::CoordinatorHost>(*courier_, *signer_, plan_, std::move(options));

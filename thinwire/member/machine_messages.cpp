@@ -121,7 +121,8 @@ void MemberMachine::evaluated(int64_t steps, const std::string& set, double loss
                               int64_t tokens) {
   const auto id = own_id();
   const bool decides = !settings_.watch.empty() && set == settings_.watch;
-  if (!id || (tokens == 0 && !decides) || !std::isfinite(loss_sum)) return;
+  const bool is_training = set == membership::Loss::kTraining;
+  if (!id || (tokens == 0 && is_training) || !std::isfinite(loss_sum)) return;
   membership::Loss loss{*id, static_cast<uint64_t>(steps), set, loss_sum,
                         static_cast<uint64_t>(tokens)};
   if (decides) undecided_ = loss;
