@@ -334,9 +334,13 @@ bool SimulatedMember::is_ended() const {
   return decided != evaluations.end() && decided->ends;
 }
 
-// The loss is some number that follows from the weights.
+// The loss is some number that follows from the weights. Rounds in flight in a snapshot that the
+// replica began with are offered before, as strategies do that begin with one.
 bool SimulatedMember::evaluate() {
   if (is_decided()) return true;
+  for (uint64_t round = replica_->applied; round < replica_->rounds; ++round) {
+    if (!offered_.contains(round)) offer_nothing(round);
+  }
   const int64_t completed = steps_of(replica_->rounds);
   if (std::exchange(evaluated_, completed) != static_cast<uint64_t>(completed)) {
     machine_->evaluated(completed, stage_.watch, replica_->weights.bytes[0], 10);
