@@ -40,7 +40,7 @@ class CompareCommand(TrainedCase):
 
     def test_training_says_what_its_loss_is_and_how_long_it_took(self):
         self.assertRegex(self.trained, r"training loss \d\.\d{4} \(mean of the last 2 steps\)")
-        self.assertRegex(self.trained, r", \d+ ms, digest|, [1-9]\d*\.\d s, digest")
+        self.assertRegex(self.trained, r", ([1-9]\d*(\.\d)? (ms|s)|[1-9]\d* min \d\d s), digest ")
 
 
 if __name__ == "__main__":
