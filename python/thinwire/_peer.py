@@ -182,6 +182,7 @@ class Peer:
         self._unread = b""
         self._lines: deque[bytes] = deque()
         self._files: deque[int] = deque()
+        self._asked: dict[int, int] = {}  # the step for which a worker waits
         self._result: Optional[Result] = None
         self._failure: Optional[Error] = None
         self._closed = False
@@ -226,7 +227,7 @@ class Peer:
         The others are for what the recipe leaves to this process: the rate of the step, and, with
         ``optim.method = "own"``, the norm of its gradient.
         """
-        said: dict[str, Any] = {"worker": worker}
+        said: dict[str, Any] = {"worker": worker, "step": self._asked[worker]}
         if loss is not None:
             said["loss"] = loss if math.isfinite(loss) else None
         if learning_rate is not None:
@@ -237,7 +238,7 @@ class Peer:
 
     def changes(self, worker: int) -> None:
         """Say that the weights of a worker will now be changed, before the answer."""
-        self._send({"worker": worker, "changes": True})
+        self._send({"worker": worker, "step": self._asked[worker], "changes": True})
 
     def ready(self) -> None:
         """Say that the initial weights are as they should be."""
@@ -325,6 +326,7 @@ class Peer:
     def _take(self, line: Mapping[str, Any]) -> "Rows | Worker | Initial | None":
         kind = line["kind"]
         if kind == "rows":
+            self._asked[line["worker"]] = line["step"]
             return Rows(line["worker"], line["step"], line["learning_rate"],
                         [(first, count) for first, count in line["rows"]], bool(line.get("begins")),
                         self._tokens(*line["tokens"]) if "tokens" in line else None)

@@ -39,7 +39,7 @@ class ModelSocketCase : public testing::Test {
   static std::string answer(const Json& line) {
     if (line["kind"] == "initial") return R"({"ready": true})";
     if (line["kind"] != "rows") return "";
-    return print_json(Json{{"worker", line["worker"]}, {"loss", 1.5}});
+    return print_json(Json{{"worker", line["worker"]}, {"step", line["step"]}, {"loss", 1.5}});
   }
 
   TrainResult train(int socket, const std::vector<std::string>& more) const {
@@ -162,7 +162,8 @@ TEST_F(ModelSocketCase, StopsAfterAStepThatIsFinishedWhenAsked) {
 TEST_F(ModelSocketCase, TakesTheRatesOfAPeerThatIsAloneAndALossThatItDoesNotKnow) {
   const auto with_rate = [](const Json& line, LineSocket&) {
     if (line["kind"] != "rows") return answer(line);
-    return print_json(Json{{"worker", line["worker"]}, {"learning_rate", 0.25}});
+    return print_json(
+        Json{{"worker", line["worker"]}, {"step", line["step"]}, {"learning_rate", 0.25}});
   };
   EXPECT_EQ(run(with_rate), tests::kNoError);
   const auto step = std::ranges::find(lines_.rbegin(), lines_.rend(), "step", [](const Json& line) {
@@ -184,7 +185,8 @@ TEST_F(ModelSocketCase, KeepsNoWeightsThatThePeerWasChanging) {
                                         "checkpoint.every=2"};
   const auto leave = [](const Json& line, LineSocket& socket) {
     if (line["kind"] != "rows") return answer(line);
-    socket.send(print_json(Json{{"worker", line["worker"]}, {"changes", true}}));
+    socket.send(
+        print_json(Json{{"worker", line["worker"]}, {"step", line["step"]}, {"changes", true}}));
     if (line["step"] == 3) socket.shut();
     return answer(line);
   };
@@ -194,7 +196,7 @@ TEST_F(ModelSocketCase, KeepsNoWeightsThatThePeerWasChanging) {
   EXPECT_FALSE(checkpoint::is_checkpoint(checkpoints / checkpoint::checkpoint_name(3)));
 }
 
-// The second answer arrives while nobody waits for one.
+// The second answer arrives while nobody waits for one, or while the next step waits for its own.
 TEST_F(ModelSocketCase, NamesWhatAPeerSaidTwice) {
   EXPECT_THAT(run([](const Json& line, LineSocket& socket) {
                 const std::string said = answer(line);
@@ -214,9 +216,13 @@ TEST_F(ModelSocketCase, NamesWhatAPeerShouldNotHaveSaid) {
                                    "run is to stop, got {"));
   EXPECT_THAT(said(R"({"kind": "rows"})"), HasSubstr("must answer with a loss"));
   EXPECT_THAT(said(R"({"ready": true})"), HasSubstr("must answer with a loss"));
-  EXPECT_THAT(said(R"({"worker": 1, "loss": 1})"), HasSubstr("to a worker that asks for it"));
-  EXPECT_THAT(said(R"({"worker": 0, "loss": "low"})"), HasSubstr("a number or null"));
-  EXPECT_THAT(said(R"({"worker": 0, "loss": null})"), HasSubstr("the loss is nan on worker 0"));
+  EXPECT_THAT(said(R"({"worker": 1, "step": 0, "loss": 1})"),
+              HasSubstr("to a worker that asks for it"));
+  EXPECT_THAT(said(R"({"worker": 0, "loss": 1})"), HasSubstr("with its step"));
+  EXPECT_THAT(said(R"({"worker": 0, "step": 1, "loss": 1})"), HasSubstr("with its step"));
+  EXPECT_THAT(said(R"({"worker": 0, "step": 0, "loss": "low"})"), HasSubstr("a number or null"));
+  EXPECT_THAT(said(R"({"worker": 0, "step": 0, "loss": null})"),
+              HasSubstr("the loss is nan on worker 0"));
   EXPECT_THAT(run([](const Json&, LineSocket&) { return std::string(); }, {}, "[]"),
               HasSubstr("must begin with {\"tensors\": […]}, got []"));
   EXPECT_THAT(run([](const Json&, LineSocket&) { return std::string(); }, {},

@@ -145,11 +145,14 @@ void ModelSocket::take(const std::string& line) {
 void ModelSocket::take_of_worker(const Json& said) {
   const Json& worker = said["worker"];
   const auto question = questions_.find(worker.is_number_integer() ? worker.get<int>() : -1);
-  const bool is_asked = question != questions_.end() && !question->second.answer;
+  const bool is_asked = question != questions_.end() && !question->second.answer &&
+                        said.value("step", Json()) == question->second.step;
   const auto answer = answer_in(said);
   if (!is_asked || !answer) {
-    refuse("give a loss, a number or null, and rates and norms >= 0 to a worker that asks for it",
-           print_json(said));
+    refuse(
+        "give a loss, a number or null, and rates and norms >= 0 to a worker that asks for it, "
+        "with its step",
+        print_json(said));
   }
   if (said.contains("changes")) {
     question->second.changes = true;
@@ -214,7 +217,7 @@ OwnLoss ModelSocket::begin_worker(const OwnWorker& worker) {
 
 OwnAnswer ModelSocket::ask(int worker, const OwnStep& step) {
   const Lock lock(mutex_);
-  const Question& question = questions_[worker] = {};
+  const Question& question = questions_[worker] = {.step = step.step};
   Json line = {{"kind", "rows"},
                {"worker", worker},
                {"step", step.step},
