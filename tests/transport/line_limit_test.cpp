@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/rng.h"
 #include "thinwire/transport/courier/blob.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 
@@ -25,7 +26,8 @@ constexpr double kAnswer = 0.02;           // seconds until a fast line has move
 // A fast line on which transfers go, in virtual time.
 class FastLine final : public ChunkWire {
  public:
-  explicit FastLine(const links::Link& link) : limit_(link) {}
+  // `late`: so many seconds at most pass until the machine does what is due.
+  explicit FastLine(const links::Link& link, double late = 0) : late_(late), limit_(link) {}
 
   void store(uint64_t ticket, const Chunk& chunk) override {
     limit_.sent(now_, chunk.bytes.size());
@@ -67,7 +69,7 @@ class FastLine final : public ChunkWire {
           answers_.empty() ? std::numeric_limits<double>::infinity() : answers_.front().first);
       if (next > end) break;
       ASSERT_LE(++turns_, 100'000) << "it turns without end";
-      now_ = std::max(now_, next);
+      now_ = std::max(now_, next) + late_ * random_.uniform();
       if (!answers_.empty() && answers_.front().first <= now_) {
         const auto answer = answers_.front().second;
         answers_.pop_front();
@@ -82,16 +84,15 @@ class FastLine final : public ChunkWire {
   using Moved = std::vector<std::pair<double, size_t>>;
   const Moved& sent() const { return sent_; }
   const Moved& received() const { return received_; }
-  // The most bytes a second in any window of kWindow seconds that begins with a message, without
-  // it.
-  static double most(const Moved& moved) {
+  // The most bytes a second in any window of `seconds` that begins with a message, without it.
+  static double most(const Moved& moved, double seconds = kWindow) {
     double most = 0;
     for (size_t i = 0; i < moved.size(); ++i) {
       double bytes = 0;
-      for (size_t j = i + 1; j < moved.size() && moved[j].first < moved[i].first + kWindow; ++j) {
+      for (size_t j = i + 1; j < moved.size() && moved[j].first < moved[i].first + seconds; ++j) {
         bytes += static_cast<double>(moved[j].second);
       }
-      most = std::max(most, bytes / kWindow);
+      most = std::max(most, bytes / seconds);
     }
     return most;
   }
@@ -104,6 +105,8 @@ class FastLine final : public ChunkWire {
 
  private:
   double now_ = 100;
+  const double late_;
+  Rng random_{7, 0};
   size_t turns_ = 0;
   LineLimit limit_;
   std::deque<std::pair<double, std::function<void()>>> answers_;
@@ -129,6 +132,29 @@ TEST(LineLimit, KeepsWhatIsSentAndReceivedWithinTheRates) {
   EXPECT_LE(FastLine::most(line.received()), 1.05 * kDown / 8);
   EXPECT_GE(FastLine::mean(line.sent()), 0.95 * kUp / 8) << "the rate is used";
   EXPECT_GE(FastLine::mean(line.received()), 0.95 * kDown / 8);
+}
+
+TEST(LineLimit, MakesUpForWhatABusyMachineDoesLate) {
+  FastLine line({.up_bit_s = kUp, .down_bit_s = kDown}, 0.08);
+  line.put(some_bytes(20 << 20, 1));
+  line.get(some_bytes(40 << 20, 2));
+  line.run(120);
+  EXPECT_GE(FastLine::mean(line.sent()), 0.95 * kUp / 8);
+  EXPECT_GE(FastLine::mean(line.received()), 0.95 * kDown / 8);
+  EXPECT_LE(FastLine::most(line.sent()), 1.05 * kUp / 8);
+  EXPECT_LE(FastLine::most(line.received()), 1.05 * kDown / 8);
+}
+
+TEST(LineLimit, LetsAnIdleLineGainNoMoreThanATenthOfASecond) {
+  constexpr double kRate = 1e8;  // bit/s, of which a message is 0.02 s
+  FastLine line({.up_bit_s = kRate});
+  for (int i = 0; i < 10; ++i) {
+    line.put(some_bytes(30 << 20, static_cast<uint8_t>(i)));
+    line.run(30);
+  }
+  EXPECT_LE(FastLine::most(line.sent(), 2), 1.05 * kRate / 8);
+  EXPECT_LE(FastLine::most(line.sent(), 0.5), 1.2 * kRate / 8);
+  EXPECT_GE(FastLine::most(line.sent(), 0.5), 1.1 * kRate / 8) << "after a pause";
 }
 
 TEST(LineLimit, IsNoneWithoutRates) {

@@ -1,7 +1,9 @@
 // Keeps a participant's own traffic within the rates that the owner of its machine allows: a token
 // bucket for each direction. A message is let go once what went before has been paid for at the
-// rate, and then owes its own bytes; so over any time no more goes than the rate allows, and one
-// message. Messages that are too small to wait for, such as statements, only owe.
+// rate, and then owes its own bytes. What an idle line did not carry may follow for kCredit
+// seconds, so that a busy machine, on which this code runs late, makes up for that. So over any
+// time no more goes than the rate allows in it, and kCredit seconds, and one message. Messages that
+// are too small to wait for, such as statements, only owe.
 //
 // A pure state machine: times are in seconds, from any clock that never goes back. Not thread-safe.
 #pragma once
@@ -15,6 +17,8 @@ namespace thinwire::transport {
 
 class LineLimit {
  public:
+  static constexpr double kCredit = 0.1;  // 5 % of two seconds
+
   // Only the rates count; 0: no limit.
   explicit LineLimit(const links::Link& link = {})
       : up_{link.up_bit_s / 8}, down_{link.down_bit_s / 8} {}
@@ -48,7 +52,7 @@ class LineLimit {
     double free_at = 0;  // when everything so far has been paid for
 
     void take(double now, double bytes) {
-      if (bytes_s > 0) free_at = std::max(free_at, now) + bytes / bytes_s;
+      if (bytes_s > 0) free_at = std::max(free_at, now - kCredit) + bytes / bytes_s;
     }
     void give_back(double bytes) {
       if (bytes_s > 0) free_at -= bytes / bytes_s;
