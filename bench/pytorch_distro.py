@@ -24,13 +24,13 @@ def basis(n):
 
 
 class Tensor:
-    """One parameter with its momentum, cut into tiles."""
+    """One parameter with its momentum, cut into tiles. `fixed_k`: k coefficients of small tiles, too."""
 
-    def __init__(self, shape, chunk, k):
+    def __init__(self, shape, chunk, k, fixed_k=False):
         self.rows, self.columns = shape if len(shape) == 2 else (1, shape[0])
         self.h, self.w = side(self.rows, chunk), side(self.columns, chunk)
         self.slots = self.h * self.w
-        self.kept = min(self.slots, max(1, math.floor(k * self.slots / chunk**2 + 0.5)))
+        self.kept = min(self.slots, k if fixed_k else max(1, math.floor(k * self.slots / chunk**2 + 0.5)))
         self.down, self.along = basis(self.h), basis(self.w)
         self.parameter = torch.randn(self.rows, self.columns)
         self.gradient = torch.randn(self.rows, self.columns)
@@ -45,13 +45,24 @@ class Tensor:
         matrix = torch.einsum("yxuv,ua,vb->yaxb", tiles, self.down, self.along)
         return matrix.reshape(self.rows, self.columns)
 
-    def encode(self, decay, lr):
-        """Slots and 1-bit values, as signs and a scale, of the largest coefficients."""
+    def take_largest(self, decay, lr):
+        """Slots and values of the largest coefficients, which the momentum loses."""
         self.momentum.mul_(decay).add_(self.gradient, alpha=lr)
         flat = self.transform(self.momentum).reshape(-1, self.slots)
         slots = flat.abs().topk(self.kept, dim=1, sorted=False).indices
         values = flat.gather(1, slots)
         self.momentum.sub_(self.inverse(torch.zeros_like(flat).scatter_(1, slots, values)))
+        return slots, values
+
+    def decoded(self, slots, values):
+        """The mean over those that sent a slot, transformed back."""
+        mean = torch.zeros(slots.shape[0], self.slots)
+        mean.scatter_reduce_(1, slots, values, "mean", include_self=False)
+        return self.inverse(mean)
+
+    def encode(self, decay, lr):
+        """Slots and 1-bit values, as signs and a scale, of the largest coefficients."""
+        slots, values = self.take_largest(decay, lr)
         return slots.to(torch.int16), values > 0, values.abs().mean().bfloat16()
 
     def apply(self, payloads, lr, weight_decay):
@@ -59,9 +70,7 @@ class Tensor:
         slots = torch.cat([sent.long() for sent, _, _ in payloads], dim=1)
         values = torch.cat([torch.where(positive, scale.float(), -scale.float())
                             for _, positive, scale in payloads], dim=1)
-        mean = torch.zeros(slots.shape[0], self.slots)
-        mean.scatter_reduce_(1, slots, values, "mean", include_self=False)
-        update = self.inverse(mean).sign_()
+        update = self.decoded(slots, values).sign_()
         self.parameter.mul_(1 - lr * weight_decay).sub_(update, alpha=lr)
 
 

@@ -23,6 +23,13 @@ from step_overhead import loss_of, network
 EVERY = 10
 
 
+def program_seconds(pid):
+    """Of processors, that a program has used so far."""
+    with open(f"/proc/{pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Variant:
     """A network with its optimizer."""
 
@@ -34,12 +41,7 @@ class Variant:
         self.program = run._peer._child.pid if run is not None else None
 
     def processor_seconds(self):
-        own = time.process_time()
-        if self.program is None:
-            return own
-        with open(f"/proc/{self.program}/stat") as file:
-            fields = file.read().rsplit(")", 1)[1].split()
-        return own + (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return time.process_time() + (0 if self.program is None else program_seconds(self.program))
 
     def step(self):
         """Seconds on the clock, and of processors: of the whole step, and of what follows the backward pass."""
