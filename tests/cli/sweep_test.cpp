@@ -8,7 +8,6 @@
 
 #include "tests/cli/program_run.h"
 #include "thinwire/base/error.h"
-#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/report/sweep_results.h"
@@ -216,7 +215,7 @@ TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
               HasSubstr("data is not a sweep's folder: it holds prepare.json but no sweep's"));
   EXPECT_EQ(std::distance(fs::directory_iterator(data), {}), 1);
   EXPECT_EQ(calls(), 0);
-  EXPECT_THROW(cli::require_sweep_folder(data / "prepare.json"), UsageError);
+  EXPECT_THROW(report::require_sweep_folder(data / "prepare.json"), UsageError);
   write_file(folder_ / "recipe.toml", "[train]\nsteps = 3\n");
   EXPECT_THAT(
       cli::run_thinwire({"sweep", (folder_ / "recipe.toml").string(), "--out", data.string()}).err,
@@ -226,15 +225,15 @@ TEST_F(SweepTest, AFolderOfSomethingElseIsRefusedAndLeftAsItIs) {
 
 TEST_F(SweepTest, AFolderOfASweepServesAtAnyStage) {
   const fs::path out = folder_ / "out";
-  EXPECT_NO_THROW(cli::require_sweep_folder(out));
+  EXPECT_NO_THROW(report::require_sweep_folder(out));
   fs::create_directories(out);
-  EXPECT_NO_THROW(cli::require_sweep_folder(out));
+  EXPECT_NO_THROW(report::require_sweep_folder(out));
   const SweepPlan sweep = plan();
   const auto outcomes = run(sweep);
-  EXPECT_NO_THROW(cli::require_sweep_folder(out)) << "killed before it wrote results";
+  EXPECT_NO_THROW(report::require_sweep_folder(out)) << "killed before it wrote results";
   write_results(sweep, outcomes, collect_results(sweep, outcomes), out);
   for (const PlannedRun& planned : sweep.runs) fs::remove(planned.run.log());
-  EXPECT_NO_THROW(cli::require_sweep_folder(out));
+  EXPECT_NO_THROW(report::require_sweep_folder(out));
 }
 
 TEST_F(SweepTest, ResultsHaveARowARunAndTheSpreadOverSeeds) {

@@ -9,7 +9,7 @@
 #include "tests/codec/random_tiles.h"
 #include "thinwire/base/half.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/codec/sparse_format.h"
+#include "thinwire/codec/sparse_bits.h"
 
 namespace thinwire::codec {
 namespace {

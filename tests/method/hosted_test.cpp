@@ -1,7 +1,6 @@
-#include "thinwire/method/hosted.h"
-
 #include <gtest/gtest.h>
 
+#include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
 #include "thinwire/methods/diloco/diloco_spec.h"

@@ -1,11 +1,10 @@
-#include "thinwire/tensor/products/nf4_products.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
+#include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {
 namespace {

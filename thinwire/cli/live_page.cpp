@@ -9,7 +9,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/hosted.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {

@@ -11,7 +11,6 @@
 #include "thinwire/base/interrupt.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/cli/sweep_folder.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/report/sweep_results.h"
 
@@ -54,9 +53,9 @@ void sweep_recipes(const SweepArguments& arguments) {
       arguments.out.empty() ? fs::path("runs") / grid_file.stem() : fs::path(arguments.out);
   const std::string program = arguments.program.empty() ? kOwnProgram : arguments.program;
   const report::SweepPlan plan = report::plan_sweep(report::load_grid(grid_file), out, program);
-  require_sweep_folder(out);
+  report::require_sweep_folder(out);
   fs::create_directories(out);
-  const FolderLock lock(out / kSweepLock, 0,
+  const FolderLock lock(out / report::kSweepLock, 0,
                         fmt::format("another process is using {}", out.string()));
   for (const std::string& notice : plan.notices) events::print_message(notice);
   const int jobs =

@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "thinwire/base/half.h"
-#include "thinwire/codec/bits.h"
-#include "thinwire/codec/sparse_format.h"
+#include "thinwire/codec/sparse_bits.h"
 
 namespace thinwire::codec {
 namespace {

@@ -6,9 +6,8 @@
 
 #include "thinwire/base/half.h"
 #include "thinwire/base/simd.h"
-#include "thinwire/codec/bits.h"
 #include "thinwire/codec/sparse.h"
-#include "thinwire/codec/sparse_format.h"
+#include "thinwire/codec/sparse_bits.h"
 
 namespace thinwire::codec {
 namespace {

@@ -14,7 +14,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/json.h"
 #include "thinwire/data/lines.h"
-#include "thinwire/eval/task_files.h"
+#include "thinwire/eval/task.h"
 #include "thinwire/eval/text_template.h"
 
 namespace thinwire::eval {

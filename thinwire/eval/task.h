@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "thinwire/base/file.h"
 #include "thinwire/config/fields.h"
 
 namespace thinwire::eval {
@@ -56,6 +57,10 @@ struct Task {
 // A task of the program by its name, or any task file (.toml) by its path. Throws UsageError for an
 // unknown name, with the one that may be meant, and for anything wrong in a file.
 Task find_task(const std::string& name_or_file);
+
+// The files that read_items (items.h) reads in `folder`, by their paths in it, for whoever has to
+// pass them on. Throws Error as read_items does for files that are missing.
+std::vector<std::string> data_files(const Task& task, const fs::path& folder);
 
 // Names of the program's tasks, in order.
 std::vector<std::string> task_names();

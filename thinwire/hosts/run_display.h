@@ -1,5 +1,5 @@
-// What a coordinator's terminal shows during the run: members that join, leave or are left out, and
-// the progress of the run.
+// What a coordinator's terminal shows: how members join, once the run is ready for them; during the
+// run members that join, leave or are left out, and its progress.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,20 @@
 #include "thinwire/base/mutex.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/member/member.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/membership/state.h"
 
 namespace thinwire::hosts {
+
+struct ServeOptions;
+
+// Says how members join, on the terminal and in the ready file. `recipe`: resolved. Throws Error if
+// options.ready_file cannot be written.
+void tell_ready(const ServeOptions& options, const config::Recipe& recipe, const Entrance& entrance,
+                const std::string& token);
 
 // What a member's terminal shows besides its progress: its activity, such as which members it waits
 // for, once that has lasted for a second; and how far it has caught up, every ten seconds.

@@ -1,16 +1,18 @@
-// The end of a served run: which members it is still served for, whose results are awaited, and its
-// summary.
+// The end of a served run: which members it is still served for, whose results are awaited, and
+// what its coordinator writes and says.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/hosts/run_status.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
 
@@ -76,5 +78,12 @@ class RunEnd {
   bool told_ = false;
   std::optional<double> quiet_since_;  // since when no member that has yet to report is present
 };
+
+// Writes the summary with what each member has contributed, as `members`.
+void write_run_summary(const fs::path& file, const events::Summary& summary,
+                       const std::vector<MemberStatus>& members);
+
+// The same as sentences, one a member that has contributed.
+std::vector<std::string> describe_contributions(const std::vector<MemberStatus>& members);
 
 }  // namespace thinwire::hosts

@@ -15,8 +15,8 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/links/links.h"
 #include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/hosted.h"
 #include "thinwire/method/memory/memory.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/resolve.h"
 

@@ -38,7 +38,6 @@
 #include "thinwire/report/recorder.h"
 #include "thinwire/sync/algorithm.h"
 #include "thinwire/train/collector.h"
-#include "thinwire/train/finite.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/params_digest.h"

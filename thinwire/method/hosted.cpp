@@ -1,6 +1,6 @@
-#include "thinwire/method/hosted.h"
-
 #include <algorithm>
+
+#include "thinwire/method/method.h"
 
 namespace thinwire::method {
 namespace {

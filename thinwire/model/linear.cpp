@@ -9,7 +9,6 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/gemm.h"
-#include "thinwire/tensor/products/nf4_products.h"
 
 namespace thinwire::model {
 

@@ -1,4 +1,4 @@
-// A sweep's plan, and its results as tables and loss curves.
+// A sweep's plan, its folder, and its results as tables and loss curves.
 #pragma once
 
 #include <atomic>
@@ -80,6 +80,13 @@ struct SweepPlan {
   int threads_per_run = 1;           // most compute threads of any run, all its workers together
   std::vector<std::string> notices;  // of the runs' recipes, each once
 };
+
+// One process at a time runs a sweep: this file in its folder is locked meanwhile.
+inline constexpr const char* kSweepLock = ".lock";
+
+// Throws UsageError naming `out` and something in it, unless a sweep may write there: it does not
+// exist yet, is empty, or holds a sweep's results or the log of a sweep's run.
+void require_sweep_folder(const fs::path& out);
 
 // Plans every run: resolves its recipe (UsageErrors name point and field), names its folder in
 // `out` after the swept fields and a hash of the resolved recipe, so that a folder belongs to

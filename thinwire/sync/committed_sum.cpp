@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "thinwire/method/hosted.h"
+#include "thinwire/method/method.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/sync/algorithm.h"
 

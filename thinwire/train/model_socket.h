@@ -66,9 +66,8 @@
 #include <thread>
 #include <vector>
 
-#include "thinwire/base/line_socket.h"
+#include "thinwire/base/local_link.h"
 #include "thinwire/base/mutex.h"
-#include "thinwire/base/shared_memory.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"

@@ -1,5 +1,5 @@
-// Digest of memory that replicas share, compared between them every round: equal bits give equal
-// digests.
+// What is checked of memory that replicas share: its digest, which they compare every round (equal
+// bits give equal digests), and whether its values are finite.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <span>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/named_span.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/device.h"
@@ -33,5 +34,10 @@ class ArenaDigest {
   };
   std::optional<OnDevice> on_device_;
 };
+
+// Whether weights and state hold neither infinities nor what is no number. Eight-bit codes are
+// finite.
+bool all_finite(const NamedValues& state, ThreadPool& threads);
+bool all_finite(const tensor::Arena& weights, ThreadPool& threads);
 
 }  // namespace thinwire::train

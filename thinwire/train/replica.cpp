@@ -9,7 +9,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/method/adapters/adapter.h"
-#include "thinwire/train/finite.h"
+#include "thinwire/train/params_digest.h"
 
 namespace thinwire::train {
 namespace {

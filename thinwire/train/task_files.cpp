@@ -8,7 +8,6 @@
 #include "thinwire/base/error.h"
 #include "thinwire/eval/metrics.h"
 #include "thinwire/eval/task.h"
-#include "thinwire/eval/task_files.h"
 
 namespace thinwire::train {
 namespace {

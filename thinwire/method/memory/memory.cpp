@@ -50,8 +50,8 @@ double adapter_bytes(const config::Recipe& recipe, double tokens, double operand
   return tokens * static_cast<double>(recipe.adapter.rank) * (2 * operand + wide);
 }
 
-// What a thread needs for panels of matrices in NF4 (tensor/products/nf4_products.h). Products take
-// up to three matrices side by side.
+// What a thread needs for panels of matrices in NF4 (tensor/products/nf4_products.cpp). Products
+// take up to three matrices side by side.
 double panel_bytes(const config::Recipe& recipe, std::span<const TensorSpec> frozen) {
   if (recipe.train.weights != WeightFormat::kNf4) return 0;
   int64_t side = 0;

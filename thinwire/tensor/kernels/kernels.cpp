@@ -13,8 +13,7 @@
 #define HWY_TARGET_INCLUDE "thinwire/tensor/kernels/kernels.cpp"
 #include <hwy/foreach_target.h>
 
-#include "thinwire/tensor/kernels/encoder-inl.h"
-#include "thinwire/tensor/kernels/norm_groups-inl.h"
+#include "thinwire/tensor/kernels/branches-inl.h"
 #include "thinwire/tensor/kernels/simd-inl.h"
 #include "thinwire/tensor/kernels/softmax-inl.h"
 

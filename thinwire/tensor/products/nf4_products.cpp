@@ -1,8 +1,7 @@
-#include "thinwire/tensor/products/nf4_products.h"
-
 #include <algorithm>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/tensor/products/gemm.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 
 namespace thinwire::tensor {

@@ -1,5 +1,6 @@
 // One allocation for all parameters (or gradients, or moments) of a model, so that optimizers,
-// digests and payload encoders make one pass over contiguous memory.
+// digests and payload encoders make one pass over contiguous memory; and its layout, which says
+// where each tensor is.
 #pragma once
 
 #include <atomic>
@@ -21,9 +22,40 @@
 #include "thinwire/tensor/kernels/nf4.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/device.h"
-#include "thinwire/tensor/storage/layout.h"
 
 namespace thinwire::tensor {
+
+// In a joined layout the offsets of frozen tensors begin here, beyond any arena.
+inline constexpr int64_t kFrozenOffset = int64_t{1} << 60;
+
+// Offsets are in elements and multiples of 16 (a 64-byte line of fp32); the
+// gaps are zero and stay zero.
+class Layout {
+ public:
+  explicit Layout(std::vector<TensorSpec> specs);
+  // For finding the tensors of two arenas by name: those of `trained` at their offsets, then those
+  // of `frozen` from kFrozenOffset on. total() is that of `trained`.
+  static Layout joined(const Layout& trained, const Layout& frozen);
+
+  std::span<const TensorSpec> specs() const { return specs_; }
+  size_t size() const { return specs_.size(); }
+  int64_t offset(size_t index) const { return offsets_[index]; }
+  int64_t total() const { return total_; }  // elements, gaps included
+  // Index of the tensor that begins at this offset of an arena.
+  size_t at(int64_t offset) const;
+  // Index of a tensor by name; throws Error when there is none.
+  size_t find(std::string_view name) const;
+  // The same; nullopt when there is none.
+  std::optional<size_t> index_of(std::string_view name) const;
+
+ private:
+  void sort_names();
+
+  std::vector<TensorSpec> specs_;
+  std::vector<int64_t> offsets_;
+  std::vector<size_t> by_name_;  // indices, in the order of the names
+  int64_t total_ = 0;
+};
 
 // The tensors of an arena in kNf4: matrices of the blocks in NF4 (tensor/kernels/nf4.h), all others
 // in bf16, one behind another in one piece of memory. Values are named by their offsets in the

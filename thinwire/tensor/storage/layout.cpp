@@ -1,5 +1,3 @@
-#include "thinwire/tensor/storage/layout.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "thinwire/base/block_sizes.h"
 #include "thinwire/base/error.h"
+#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::tensor {
 

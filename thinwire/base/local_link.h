@@ -1,4 +1,5 @@
-// Lines of text, and descriptors of files beside them, between two processes of a machine.
+// What two processes of a machine share: lines of text, with descriptors of files beside them, and
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -41,6 +42,26 @@ class LineSocket {
   const int file_;
   Mutex sending_;  // one line at a time
   std::string unread_;
+};
+
+// Memory that another process may map as well: it has a file descriptor, but no name.
+// Zeroed, page-aligned, and freed once no process has it mapped or open. Used by any thread.
+class SharedMemory {
+ public:
+  // At least one byte. Throws Error with the system's reason.
+  explicit SharedMemory(size_t bytes);
+  ~SharedMemory();
+  SharedMemory(const SharedMemory&) = delete;
+  SharedMemory& operator=(const SharedMemory&) = delete;
+
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+  // For handing it to the other process; children do not inherit it.
+  int file() const { return file_; }
+
+ private:
+  size_t size_;
+  int file_ = -1;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace thinwire

@@ -1,5 +1,3 @@
-#include "thinwire/cli/sweep_folder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +7,9 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/report/sweep_results.h"
 
-namespace thinwire::cli {
+namespace thinwire::report {
 namespace {
 
 // "lr-0.001_seed-1_01234567.log": names of runs end in a hash of their recipe.
@@ -43,4 +42,4 @@ void require_sweep_folder(const fs::path& out) {
                   out.string(), *std::ranges::min_element(names)));
 }
 
-}  // namespace thinwire::cli
+}  // namespace thinwire::report

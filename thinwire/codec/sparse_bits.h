@@ -1,5 +1,6 @@
-// Bit streams of payloads: bits fill bytes from the least significant bit up. Writer and reader
-// work on 64-bit words.
+// What the writer and the reader of sparse payloads share: constants of their format
+// (docs/formats.md), and bit streams, in which bits fill bytes from the least significant bit up.
+// Both work on 64-bit words.
 #pragma once
 
 #include <algorithm>
@@ -8,10 +9,31 @@
 #include <cstring>
 #include <span>
 
+#include "thinwire/base/payload_format.h"
+#include "thinwire/codec/sparse.h"
+
 // Inlined into functions that are compiled for several instruction sets.
 #define THINWIRE_CODEC_INLINE inline __attribute__((always_inline))
 
 namespace thinwire::codec {
+
+inline constexpr int kMaxSlotBits = 16;
+inline constexpr int kMaxCountBits = 16;
+
+// A segment's entry in the table: bytes, Rice parameter, flag.
+inline constexpr int kSegmentSizeBits = 27;
+inline constexpr uint32_t kPartialTiles = 1u << 31;
+
+// Bits of the slot count of a tile that has fewer slots than are kept.
+inline int bits_of_count(const SparseShape& shape) {
+  return std::bit_width(static_cast<unsigned>(shape.kept - 1));
+}
+
+// Number of bf16 scales per tensor.
+inline int scales_of(ValueFormat format) {
+  if (format == ValueFormat::kTwoBit) return 2;
+  return format == ValueFormat::kInt8 || format == ValueFormat::kOneBit ? 1 : 0;
+}
 
 // Writes into a buffer that must extend 8 bytes beyond what the bits need.
 class BitWriter {

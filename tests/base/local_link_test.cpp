@@ -1,4 +1,4 @@
-#include "thinwire/base/line_socket.h"
+#include "thinwire/base/local_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,6 @@
 
 #include "tests/errors.h"
 #include "thinwire/base/error.h"
-#include "thinwire/base/shared_memory.h"
 
 namespace thinwire {
 namespace {
