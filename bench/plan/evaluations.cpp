@@ -18,7 +18,7 @@ void bm_scenario(benchmark::State& state) {
   for (auto _ : state) {
     local_steps = local_steps < kMaxLocalSteps ? local_steps + 1 : 1;
     benchmark::DoNotOptimize(efficiency(setting, local_steps));
-    benchmark::DoNotOptimize(local_loss(laws, 1e9 + local_steps, local_steps));
+    benchmark::DoNotOptimize(local_loss(laws, 1e9 + local_steps, 2e10, local_steps));
   }
   state.SetItemsProcessed(state.iterations());
 }

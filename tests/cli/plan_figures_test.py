@@ -52,8 +52,8 @@ class PlanFigures(PlanCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("--step-seconds, or a recipe and --flops, must be given", done.stderr)
 
-    def run_folder(self, method, params, loss, every=1, fields=(), steps=10):
-        folder = self.folder / "-".join(map(str, [method, params, every, steps, *fields]))
+    def run_folder(self, method, params, loss, every=1, fields=(), steps=10, tokens=10):
+        folder = self.folder / "-".join(map(str, [method, params, every, steps, tokens, *fields]))
         folder.mkdir()
         fields = [f"sync.method={method}", f"distro.local_steps={every}", *fields]
         if every > 1:
@@ -65,7 +65,7 @@ class PlanFigures(PlanCase):
                    "bytes_sent_per_worker_step", "bytes_received_per_worker_step",
                    "seconds_over_links", "link_down_bit_s", "link_up_bit_s", "tokens_per_second")
         summary = dict.fromkeys(numbers, 1.0)
-        summary.update(name="run", method=method, workers=1, steps=steps, tokens=10, params=params,
+        summary.update(name="run", method=method, workers=1, steps=steps, tokens=tokens, params=params,
                        params_non_embedding=params, train_loss=loss, peak_memory_bytes=1,
                        val_loss={"validation": loss}, digest="0" * 16)
         (folder / "summary.json").write_text(json.dumps(summary))
@@ -96,6 +96,31 @@ class PlanFigures(PlanCase):
         self.assertEqual(own["methods"][0]["loss_basis"], "own runs")
         loss = self.plan_json("loss", "--parameters", "3G", "--constants", file)
         self.assertAlmostEqual(loss["loss_all_reduce"], law(3e9), places=5)
+
+    def test_fit_of_runs_of_several_lengths_knows_their_tokens(self):
+        def law(params, tokens):
+            return 1.8172 + 482.01 / params ** 0.3478 + 2085.43 / tokens ** 0.3658
+        sizes, lengths = (1_000_000, 4_000_000, 16_000_000), (10_000_000, 100_000_000, 1_000_000_000)
+        runs = [self.run_folder("allreduce", size, law(size, tokens), tokens=tokens)
+                for size in sizes for tokens in lengths]
+        large = self.run_folder("allreduce", 64_000_000, law(64e6, 4e9), tokens=4_000_000_000)
+        file, plot = self.folder / "lengths.toml", self.folder / "lengths.png"
+        fitted = self.plan_json("fit", *runs, "--hold-out", large, "--save", file, "--plot", plot)["laws"][0]
+        self.assertAlmostEqual(fitted["floor"], 1.8172, delta=0.001)
+        self.assertAlmostEqual(fitted["tokens_exponent"], 0.3658, delta=0.001)
+        held_out = fitted["held_out"][0]
+        self.assertAlmostEqual(held_out["predicted"], held_out["loss"], delta=0.001)
+        self.assertGreater(plot.stat().st_size, 5000)
+        text = self.plan("fit", *runs).stdout
+        self.assertIn("allreduce: loss = E + (Nc / N)^alpha + (Dc / D)^beta of N parameters without embeddings, D "
+                      "tokens; 9 runs", text)
+
+        loss = self.plan_json("loss", "--parameters", "1G", "--tokens", "20G", "--constants", file)
+        self.assertAlmostEqual(loss["loss_all_reduce"], law(1e9, 20e9), delta=0.002)
+        self.assertAlmostEqual(loss["loss_chinchilla"], law(1e9, 20e9), delta=1e-6)
+        short, long = (self.plan_json("model.vocab=512", f"train.steps={steps}", "--flops", "1T", "--constants",
+                                      file)["methods"][0]["loss"] for steps in (100, 10_000))
+        self.assertGreater(short, long + 0.1)
 
     def covering_run(self, steps, k, loss, lr=1e-3):
         fields = (f"train.steps={steps}", f"distro.k={k}", f"optim.lr={lr}", "model.vocab=512")

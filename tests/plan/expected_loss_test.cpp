@@ -207,8 +207,7 @@ TEST(ExpectedLoss, OfLateUpdatesIsHigherByWhatThePaperSaw) {
 TEST(ExpectedLoss, IsKnownFromOwnRunsOfTheMethod) {
   MethodLaw law;
   law.method = "sparseloco";
-  law.scale = 1e3;
-  law.exponent = 0.5;
+  law.law = {1e3, 0.5};
   const ExpectedLoss loss = loss_of(candidate_of("sparseloco", {"sync_every=512"}), 1e5, {law});
   EXPECT_DOUBLE_EQ(*loss.nats, 0.1);
   EXPECT_EQ(loss.basis, "own runs");

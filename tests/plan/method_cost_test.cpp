@@ -61,8 +61,7 @@ const MethodCost& cost_of(const std::vector<MethodCost>& costs, const std::strin
 MethodLaw law(const std::string& method, double scale, double exponent, double per_step) {
   MethodLaw law;
   law.method = method;
-  law.scale = scale;
-  law.exponent = exponent;
+  law.law = {scale, exponent};
   law.loss_per_local_step = per_step;
   return law;
 }

@@ -90,15 +90,15 @@ TEST(LossLaws, LambdaIsThePapersWithBytesASecond) {
 TEST(LossLaws, TwoFormsOfTheLossAgree) {
   const Clusters eight = setting(8, 8, 150e12, 0.8);
   for (const double steps : {1.0, 32.0, 1000.0}) {
-    EXPECT_NEAR(loss_at_efficiency({}, eight, 1e9, efficiency(eight, steps)),
-                local_loss({}, 1e9, steps), 1e-12);
+    EXPECT_NEAR(loss_at_efficiency({}, eight, 1e9, 2e10, efficiency(eight, steps)),
+                local_loss({}, 1e9, 2e10, steps), 1e-12);
   }
 }
 
 TEST(LossLaws, AllReduceAndLocalSgdAreClose) {
   const LossLaws laws;
-  EXPECT_NEAR(laws.all_reduce.loss(3e9), 2.323, 1e-3);
-  EXPECT_NEAR(laws.local_sgd.loss(3e9), 2.299, 1e-3);
+  EXPECT_NEAR(laws.all_reduce.loss(3e9, 6e10), 2.323, 1e-3);
+  EXPECT_NEAR(laws.local_sgd.loss(3e9, 6e10), 2.299, 1e-3);
 }
 
 TEST(Spend, SpendsTheBudgetAndNoMore) {
@@ -150,7 +150,7 @@ TEST(Efficiency, IsEvaluatedAMillionTimesASecond) {
   const auto start = std::chrono::steady_clock::now();
   for (int i = 1; i <= 1'000'000; ++i) {
     some.bandwidth_bit_s = i * 1e3;
-    sum += loss_at_efficiency({}, some, 1e9, efficiency(some, 32));
+    sum += loss_at_efficiency({}, some, 1e9, 2e10, efficiency(some, 32));
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   EXPECT_GT(sum, 0);

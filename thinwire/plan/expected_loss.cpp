@@ -43,8 +43,10 @@ ExpectedLoss unknown_loss(std::string why) { return {.basis = std::move(why)}; }
 
 ExpectedLoss all_reduce_loss(const LossTerms& terms) {
   const bool fitted = find_law(terms.own, "allreduce") != nullptr;
-  return {.nats = with_own({}, terms.own).all_reduce.loss(terms.model.non_embedding),
-          .basis = fitted ? "own runs of all-reduce" : "all-reduce's law"};
+  return {
+      .nats =
+          with_own({}, terms.own).all_reduce.loss(terms.model.non_embedding, terms.model.tokens),
+      .basis = fitted ? "own runs of all-reduce" : "all-reduce's law"};
 }
 
 ExpectedLoss local_sgd_loss(const LossTerms& terms) {
@@ -53,7 +55,8 @@ ExpectedLoss local_sgd_loss(const LossTerms& terms) {
   if (steps >= kMaxLocalSteps) {
     return unknown_loss(fmt::format("local SGD's law ends at {} steps", kMaxLocalSteps));
   }
-  return {.nats = local_loss(with_own({}, terms.own), terms.model.non_embedding, steps),
+  return {.nats = local_loss(with_own({}, terms.own), terms.model.non_embedding, terms.model.tokens,
+                             steps),
           .basis = "local SGD's law"};
 }
 
@@ -78,7 +81,7 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
     loss.basis = "no law for training that goes on from a model (train.init)";
   }
   if (const MethodLaw* law = find_law(own, candidate.method)) {
-    loss.nats = law->loss(model.non_embedding, static_cast<double>(sync_every));
+    loss.nats = law->loss(model.non_embedding, model.tokens, static_cast<double>(sync_every));
     loss.basis = "own runs";
     loss.gap.reset();
   }

@@ -31,6 +31,7 @@ struct LossModel {
   std::span<const TensorSpec> tensors;
   double parameters = 0;
   double non_embedding = 0;
+  double tokens = 0;  // of the whole run
 };
 
 // What the loss of a method is asked for.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
 
 namespace thinwire::plan {
 namespace {
@@ -16,23 +17,39 @@ namespace {
 constexpr int kRounds = 200;
 constexpr double kMinProgress = 1e-15;
 
-// The constants in the form used by the search: (log of Nc^alpha, alpha, alpha_s).
-using Vector = std::array<double, 3>;
-using Matrix = std::array<Vector, 3>;
+// The constants in the form used by the search, and which of them are fitted; the others stay 0.
+enum Constant : size_t { kSize, kAlpha, kPerStep, kFloor, kLength, kBeta, kConstants };
+using Vector = std::array<double, kConstants>;
+using Matrix = std::array<Vector, kConstants>;
+using Constants = std::vector<size_t>;
 
-double power_of(const Vector& at, double parameters) {
-  return std::exp(at[0] - at[1] * std::log(parameters));
+// (Nc / N)^alpha by the logarithm of Nc^alpha.
+double power_of(double logarithm, double exponent, double at) {
+  return std::exp(logarithm - exponent * std::log(at));
+}
+
+// What the law adds for tokens; a law without them has no exponent there.
+double power_of_tokens(const Vector& at, const LossPoint& point) {
+  return at[kBeta] == 0 ? 0 : power_of(at[kLength], at[kBeta], point.tokens);
 }
 
 double loss_of(const Vector& at, const LossPoint& point) {
-  return at[2] * point.local_steps + power_of(at, point.parameters);
+  return at[kFloor] + at[kPerStep] * point.local_steps +
+         power_of(at[kSize], at[kAlpha], point.parameters) + power_of_tokens(at, point);
 }
 
 // d log(loss) / d constants.
 Vector slope_of(const Vector& at, const LossPoint& point) {
-  const double power = power_of(at, point.parameters);
-  const double loss = at[2] * point.local_steps + power;
-  return {power / loss, -power * std::log(point.parameters) / loss, point.local_steps / loss};
+  const double by_size = power_of(at[kSize], at[kAlpha], point.parameters);
+  const double by_tokens = power_of_tokens(at, point);
+  Vector slope = {by_size, -by_size * std::log(point.parameters), point.local_steps, 1};
+  if (by_tokens > 0) {
+    slope[kLength] = by_tokens;
+    slope[kBeta] = -by_tokens * std::log(point.tokens);
+  }
+  const double loss = loss_of(at, point);
+  for (double& value : slope) value /= loss;
+  return slope;
 }
 
 double squares(const Vector& at, std::span<const LossPoint> points) {
@@ -45,27 +62,27 @@ double squares(const Vector& at, std::span<const LossPoint> points) {
   return sum;
 }
 
-// The inverse of the leading `size` rows and columns, by Gauss-Jordan elimination with pivoting;
-// zero elsewhere.
-Matrix inverse(Matrix matrix, size_t size) {
+// The inverse of the rows and columns of these constants, by Gauss-Jordan elimination with
+// pivoting; zero elsewhere.
+Matrix inverse(Matrix matrix, const Constants& constants) {
   Matrix result = {};
-  for (size_t i = 0; i < size; ++i) result[i][i] = 1;
-  for (size_t column = 0; column < size; ++column) {
-    size_t pivot = column;
-    for (size_t row = column; row < size; ++row) {
-      if (std::abs(matrix[row][column]) > std::abs(matrix[pivot][column])) pivot = row;
-    }
+  for (const size_t i : constants) result[i][i] = 1;
+  for (auto left = constants.begin(); left != constants.end(); ++left) {
+    const size_t column = *left;
+    const size_t pivot = *std::max_element(left, constants.end(), [&](size_t a, size_t b) {
+      return std::abs(matrix[a][column]) < std::abs(matrix[b][column]);
+    });
     std::swap(matrix[column], matrix[pivot]);
     std::swap(result[column], result[pivot]);
     const double scale = 1 / matrix[column][column];
-    for (size_t i = 0; i < size; ++i) {
+    for (const size_t i : constants) {
       matrix[column][i] *= scale;
       result[column][i] *= scale;
     }
-    for (size_t row = 0; row < size; ++row) {
+    for (const size_t row : constants) {
       if (row == column) continue;
       const double factor = matrix[row][column];
-      for (size_t i = 0; i < size; ++i) {
+      for (const size_t i : constants) {
         matrix[row][i] -= factor * matrix[column][i];
         result[row][i] -= factor * result[column][i];
       }
@@ -78,31 +95,38 @@ Matrix curvature(const Vector& at, std::span<const LossPoint> points) {
   Matrix sum = {};
   for (const LossPoint& point : points) {
     const Vector slope = slope_of(at, point);
-    for (size_t i = 0; i < 3; ++i) {
-      for (size_t j = 0; j < 3; ++j) sum[i][j] += slope[i] * slope[j];
+    for (size_t i = 0; i < kConstants; ++i) {
+      for (size_t j = 0; j < kConstants; ++j) sum[i][j] += slope[i] * slope[j];
     }
   }
   return sum;
 }
 
-// Levenberg-Marquardt search over the first `size` constants.
-Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
+// A step of Levenberg and Marquardt's search; the floor stays above 0.
+Vector next_of(const Vector& at, double damping, const Constants& constants,
+               std::span<const LossPoint> points) {
+  Matrix matrix = curvature(at, points);
+  for (const size_t i : constants) matrix[i][i] *= 1 + damping;
+  const Matrix solve = inverse(matrix, constants);
+  Vector gradient = {};
+  for (const LossPoint& point : points) {
+    const Vector slope = slope_of(at, point);
+    const double residual = std::log(point.loss / loss_of(at, point));
+    for (const size_t i : constants) gradient[i] += slope[i] * residual;
+  }
+  Vector next = at;
+  for (const size_t i : constants) {
+    for (const size_t j : constants) next[i] += solve[i][j] * gradient[j];
+  }
+  next[kFloor] = std::max(next[kFloor], 0.0);
+  return next;
+}
+
+Vector search(Vector at, const Constants& constants, std::span<const LossPoint> points) {
   double damping = 1e-3;
   double best = squares(at, points);
   for (int round = 0; round < kRounds && best > kMinProgress * kMinProgress; ++round) {
-    Matrix matrix = curvature(at, points);
-    for (size_t i = 0; i < size; ++i) matrix[i][i] *= 1 + damping;
-    const Matrix solve = inverse(matrix, size);
-    Vector gradient = {};
-    for (const LossPoint& point : points) {
-      const Vector slope = slope_of(at, point);
-      const double residual = std::log(point.loss / loss_of(at, point));
-      for (size_t i = 0; i < size; ++i) gradient[i] += slope[i] * residual;
-    }
-    Vector next = at;
-    for (size_t i = 0; i < size; ++i) {
-      for (size_t j = 0; j < size; ++j) next[i] += solve[i][j] * gradient[j];
-    }
+    const Vector next = next_of(at, damping, constants, points);
     const double sum = squares(next, points);
     if (!(sum < best)) {
       damping *= 10;
@@ -115,34 +139,86 @@ Vector search(Vector at, size_t size, std::span<const LossPoint> points) {
   return at;
 }
 
-// log(loss) over log(N) as a straight line: the start of the search, and the law without alpha_s.
+// log(loss) over log(N) as a straight line: the start of the search, and the law without further
+// terms.
 Vector straight_line(std::span<const LossPoint> points) {
   std::vector<Point> logarithms;
   for (const LossPoint& point : points) {
     logarithms.push_back({std::log(point.parameters), std::log(point.loss)});
   }
   const LineFit line = fit_line(logarithms);
-  return {line.intercept, -line.slope, 0};
+  return {line.intercept, -line.slope};
 }
 
-size_t check(const std::string& method, std::span<const LossPoint> points) {
-  std::set<double> sizes;
-  std::set<double> steps;
+// Starts from which one or another leads to the best L(N, D): floors and exponents on a grid, as
+// Hoffmann et al. start, with what the floor leaves of the mean loss shared by size and tokens.
+std::vector<Vector> starts_with_tokens(std::span<const LossPoint> points) {
+  double least = HUGE_VAL, mean = 0, size = 0, tokens = 0;
+  const auto count = static_cast<double>(points.size());
   for (const LossPoint& point : points) {
-    for (const auto& [name, value] :
-         {std::pair("loss", point.loss),
-          std::pair("parameters without embeddings", point.parameters)}) {
-      if (value > 0) continue;
-      throw UsageError(fmt::format("{}: {} of a run must be > 0, got {}", method, name, value));
+    least = std::min(least, point.loss);
+    mean += point.loss / count;
+    size += std::log(point.parameters) / count;
+    tokens += std::log(point.tokens) / count;
+  }
+  std::vector<Vector> starts;
+  for (const double share : {0.1, 0.4, 0.7, 0.9}) {
+    for (const double alpha : {0.1, 0.3, 0.6, 1.0}) {
+      for (const double beta : {0.1, 0.3, 0.6, 1.0}) {
+        const double half = std::log((mean - share * least) / 2);
+        starts.push_back(
+            {half + alpha * size, alpha, 0, share * least, half + beta * tokens, beta});
+      }
     }
+  }
+  return starts;
+}
+
+Vector best_of(const std::vector<Vector>& starts, const Constants& constants,
+               std::span<const LossPoint> points) {
+  Vector best = {};
+  double least = HUGE_VAL;
+  for (const Vector& start : starts) {
+    const Vector found = search(start, constants, points);
+    const double sum = squares(found, points);
+    if (sum < least) best = found;
+    least = std::min(least, sum);
+  }
+  return best;
+}
+
+void check_positive(const std::string& method, const LossPoint& point) {
+  for (const auto& [name, value] :
+       {std::pair("loss", point.loss), std::pair("tokens", point.tokens),
+        std::pair("parameters without embeddings", point.parameters)}) {
+    if (value > 0) continue;
+    throw UsageError(fmt::format("{}: {} of a run must be > 0, got {}", method, name, value));
+  }
+}
+
+// Which constants these runs can tell.
+Constants constants_of(const std::string& method, std::span<const LossPoint> points) {
+  std::set<double> sizes, steps, tokens;
+  for (const LossPoint& point : points) {
+    check_positive(method, point);
     sizes.insert(point.parameters);
     steps.insert(point.local_steps);
+    tokens.insert(point.tokens);
   }
-  const size_t constants = steps.size() > 1 ? 3 : 2;
-  if (sizes.size() < 2 || points.size() < constants) {
+  Constants constants = {kSize, kAlpha};
+  if (steps.size() > 1) constants.push_back(kPerStep);
+  if (tokens.size() > 1) constants.insert(constants.end(), {kFloor, kLength, kBeta});
+  const size_t least = tokens.size() > 1 ? 3 : 2;
+  if (sizes.size() < least || points.size() < constants.size()) {
+    throw UsageError(
+        fmt::format("{}: a fit{} needs models of at least {} sizes and {} runs, got {} of {}",
+                    method, tokens.size() > 1 ? " to runs of several lengths" : "", least,
+                    constants.size(), points.size(), counted(std::ssize(sizes), "size")));
+  }
+  if (tokens.size() == 2) {
     throw UsageError(fmt::format(
-        "{}: a fit needs models of at least 2 sizes and {} runs, got {} of {}", method, constants,
-        points.size(), sizes.size() == 1 ? "one size" : fmt::format("{} sizes", sizes.size())));
+        "{}: a fit needs runs of one length, or of at least 3 numbers of tokens, got {:g} and {:g}",
+        method, *tokens.begin(), *tokens.rbegin()));
   }
   return constants;
 }
@@ -151,56 +227,98 @@ Interval around(double value, double deviation, double student) {
   return {value - student * deviation, value + student * deviation};
 }
 
-void add_intervals(FittedLaw& fitted, const Vector& at) {
+Interval interval_of(const FittedLaw& fitted, const Vector& at, Constant constant) {
+  return around(at[constant], std::sqrt(fitted.covariance[constant][constant]), fitted.student);
+}
+
+// Of Nc, whose logarithm is that of Nc^alpha over alpha.
+Interval scale_interval(const FittedLaw& fitted, const Vector& at, Constant power,
+                        Constant exponent) {
   const auto& covariance = fitted.covariance;
-  fitted.exponent = around(at[1], std::sqrt(covariance[1][1]), fitted.student);
-  fitted.loss_per_local_step = around(at[2], std::sqrt(covariance[2][2]), fitted.student);
-  // log Nc = at[0] / at[1]
-  const double by0 = 1 / at[1];
-  const double by1 = -at[0] / (at[1] * at[1]);
-  const double variance = by0 * by0 * covariance[0][0] + 2 * by0 * by1 * covariance[0][1] +
-                          by1 * by1 * covariance[1][1];
-  const Interval log_scale =
-      around(at[0] / at[1], std::sqrt(std::max(0.0, variance)), fitted.student);
-  fitted.scale = {std::exp(log_scale.low), std::exp(log_scale.high)};
+  const double by0 = 1 / at[exponent];
+  const double by1 = -at[power] / (at[exponent] * at[exponent]);
+  const double variance = by0 * by0 * covariance[power][power] +
+                          2 * by0 * by1 * covariance[power][exponent] +
+                          by1 * by1 * covariance[exponent][exponent];
+  const Interval logarithm =
+      around(at[power] / at[exponent], std::sqrt(std::max(0.0, variance)), fitted.student);
+  return {std::exp(logarithm.low), std::exp(logarithm.high)};
+}
+
+void add_intervals(FittedLaw& fitted, const Vector& at) {
+  fitted.exponent = interval_of(fitted, at, kAlpha);
+  fitted.scale = scale_interval(fitted, at, kSize, kAlpha);
+  fitted.loss_per_local_step = interval_of(fitted, at, kPerStep);
+  if (!fitted.has_tokens) return;
+  fitted.floor = interval_of(fitted, at, kFloor);
+  fitted.tokens_exponent = interval_of(fitted, at, kBeta);
+  fitted.tokens_scale = scale_interval(fitted, at, kLength, kBeta);
+}
+
+LossLaw law_at(const Vector& at) {
+  LossLaw law = {std::exp(at[kSize] / at[kAlpha]), at[kAlpha], at[kFloor]};
+  if (at[kBeta] == 0) return law;
+  law.tokens_scale = std::exp(at[kLength] / at[kBeta]);
+  law.tokens_exponent = at[kBeta];
+  return law;
+}
+
+Vector constants_at(const MethodLaw& method) {
+  const LossLaw& law = method.law;
+  Vector at = {law.exponent * std::log(law.scale), law.exponent, method.loss_per_local_step,
+               law.floor};
+  if (law.tokens_scale == 0) return at;
+  at[kLength] = law.tokens_exponent * std::log(law.tokens_scale);
+  at[kBeta] = law.tokens_exponent;
+  return at;
+}
+
+size_t freedom_of(const FittedLaw& fitted) {
+  const size_t constants = 2 + (fitted.has_local_steps ? 1 : 0) + (fitted.has_tokens ? 3 : 0);
+  return static_cast<size_t>(fitted.points) - constants;
+}
+
+// Of the logarithm of one run's loss about the law.
+double scatter(const FittedLaw& fitted) {
+  const size_t freedom = freedom_of(fitted);
+  const double sum = fitted.residual * fitted.residual * fitted.points;
+  return freedom == 0 ? 0 : sum / static_cast<double>(freedom);
 }
 
 }  // namespace
 
 FittedLaw fit_law(const std::string& method, std::span<const LossPoint> points) {
-  const size_t constants = check(method, points);
-  Vector at = straight_line(points);
-  if (constants == 3) at = search(at, constants, points);
-  const size_t freedom = points.size() - constants;
-  const double sum = squares(at, points);
-
+  const Constants constants = constants_of(method, points);
   FittedLaw fitted;
+  fitted.has_local_steps = std::ranges::count(constants, kPerStep) > 0;
+  fitted.has_tokens = std::ranges::count(constants, kBeta) > 0;
+  const std::vector<Vector> starts =
+      fitted.has_tokens ? starts_with_tokens(points) : std::vector{straight_line(points)};
+  const Vector at = constants.size() == 2 ? starts[0] : best_of(starts, constants, points);
   fitted.law.method = method;
-  fitted.law.scale = std::exp(at[0] / at[1]);
-  fitted.law.exponent = at[1];
-  fitted.law.loss_per_local_step = at[2];
-  fitted.joint = constants == 3;
+  fitted.law.law = law_at(at);
+  fitted.law.loss_per_local_step = at[kPerStep];
   fitted.points = static_cast<int>(points.size());
-  fitted.residual = std::sqrt(sum / static_cast<double>(points.size()));
-  fitted.student = student_factor(freedom);
+  fitted.residual = std::sqrt(squares(at, points) / static_cast<double>(points.size()));
+  fitted.student = student_factor(freedom_of(fitted));
   fitted.covariance = inverse(curvature(at, points), constants);
-  const double variance = freedom == 0 ? 0 : sum / static_cast<double>(freedom);
   for (Vector& row : fitted.covariance) {
-    for (double& value : row) value *= variance;
+    for (double& value : row) value *= scatter(fitted);
   }
   add_intervals(fitted, at);
   return fitted;
 }
 
-PredictedLoss predict(const FittedLaw& fitted, double parameters, double local_steps) {
-  const MethodLaw& law = fitted.law;
-  const Vector at = {law.exponent * std::log(law.scale), law.exponent, law.loss_per_local_step};
-  const LossPoint point{parameters, local_steps, law.loss(parameters, local_steps)};
-  const Vector slope = slope_of(at, point);
-  const int freedom = fitted.points - (fitted.joint ? 3 : 2);
-  double variance = freedom == 0 ? 0 : fitted.residual * fitted.residual * fitted.points / freedom;
-  for (size_t i = 0; i < 3; ++i) {
-    for (size_t j = 0; j < 3; ++j) variance += slope[i] * fitted.covariance[i][j] * slope[j];
+PredictedLoss predict(const FittedLaw& fitted, double parameters, double tokens,
+                      double local_steps) {
+  const LossPoint point{parameters, tokens, local_steps,
+                        fitted.law.loss(parameters, tokens, local_steps)};
+  const Vector slope = slope_of(constants_at(fitted.law), point);
+  double variance = scatter(fitted);
+  for (size_t i = 0; i < kConstants; ++i) {
+    for (size_t j = 0; j < kConstants; ++j) {
+      variance += slope[i] * fitted.covariance[i][j] * slope[j];
+    }
   }
   const double factor = std::exp(fitted.student * std::sqrt(variance));
   return {point.loss, {point.loss / factor, point.loss * factor}};

@@ -1,5 +1,9 @@
-// Scaling laws fitted to finished runs: L(s, N) = alpha_s s + (Nc / N)^alpha (arXiv 2409.13198, eq.
-// 3.1 and 3.6) by least squares on the logarithm of the loss.
+// Scaling laws fitted to finished runs, by least squares on the logarithm of the loss:
+//
+//   L(N)        (Nc / N)^alpha                        arXiv 2409.13198, eq. 3.1
+//   L(s, N)     alpha_s s + L(N)                      eq. 3.6, where the runs' local steps differ
+//   L(N, D)     E + (Nc / N)^alpha + (Dc / D)^beta    arXiv 2203.15556, eq. 2, where their tokens
+//   do L(s, N, D)  alpha_s s + L(N, D)                   where both do
 #pragma once
 
 #include <array>
@@ -13,6 +17,7 @@ namespace thinwire::plan {
 // A finished run.
 struct LossPoint {
   double parameters = 0;   // N, without embeddings
+  double tokens = 0;       // D, of the whole run
   double local_steps = 1;  // s, steps between exchanges
   double loss = 0;         // nats per token
 };
@@ -21,19 +26,24 @@ struct LossPoint {
 // are only as many points as constants.
 struct FittedLaw {
   MethodLaw law;
-  bool joint = false;  // alpha_s was fitted too; else it is 0
+  bool has_local_steps = false;  // alpha_s was fitted too; else it is 0
+  bool has_tokens = false;       // so were E, Dc and beta; else E and Dc are 0
   int points = 0;
   double residual = 0;  // root mean square of log(loss / the law's)
   Interval scale;
   Interval exponent;
   Interval loss_per_local_step;
-  // Covariance of (log of Nc^alpha, alpha, alpha_s), and Student's factor for intervals.
-  std::array<std::array<double, 3>, 3> covariance = {};
+  Interval floor;
+  Interval tokens_scale;
+  Interval tokens_exponent;
+  // Covariance of (log of Nc^alpha, alpha, alpha_s, E, log of Dc^beta, beta), 0 for what was not
+  // fitted, and Student's factor for intervals.
+  std::array<std::array<double, 6>, 6> covariance = {};
   double student = 0;
 };
 
-// alpha_s is fitted if the points have several numbers of local steps. Throws UsageError saying
-// what is wrong: fewer than two sizes, fewer than three points for the joint form, or a value <= 0.
+// Throws UsageError saying what is wrong: fewer than two sizes, with runs of several lengths fewer
+// than three sizes or three lengths, fewer points than constants, or a value <= 0.
 FittedLaw fit_law(const std::string& method, std::span<const LossPoint> points);
 
 // For a run that was not fitted: its predicted loss, and the range in which 95 % of such runs end.
@@ -41,6 +51,7 @@ struct PredictedLoss {
   double loss = 0;
   Interval interval;
 };
-PredictedLoss predict(const FittedLaw& fitted, double parameters, double local_steps);
+PredictedLoss predict(const FittedLaw& fitted, double parameters, double tokens,
+                      double local_steps);
 
 }  // namespace thinwire::plan

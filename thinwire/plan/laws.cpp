@@ -65,18 +65,24 @@ constexpr const char* kTable = "law";
 // Keeps a law's loss finite for every model.
 constexpr double kMaxScale = 1e150;
 constexpr double kMaxExponent = 2;
+constexpr double kMaxFloor = 100;
 constexpr double kMaxPerStep = 1e6;
 
 }  // namespace
 
-double MethodLaw::loss(double parameters, double local_steps) const {
-  return loss_per_local_step * local_steps + PowerLaw{scale, exponent}.loss(parameters);
+double MethodLaw::loss(double parameters, double tokens, double local_steps) const {
+  return loss_per_local_step * local_steps + law.loss(parameters, tokens);
 }
 
 void MethodLaw::describe(config::Fields& fields) {
   fields.text("method", method, "The synchronisation method whose runs the law was fitted to.");
-  fields.number_above("scale", scale, "parameters", 0, kMaxScale, "Nc of (Nc / N)^alpha.");
-  fields.number_above("exponent", exponent, "", 0, kMaxExponent, "alpha.");
+  fields.number_above("scale", law.scale, "parameters", 0, kMaxScale, "Nc of (Nc / N)^alpha.");
+  fields.number_above("exponent", law.exponent, "", 0, kMaxExponent, "alpha.");
+  fields.number("floor", law.floor, "nats", 0, kMaxFloor,
+                "E: what no size and no number of tokens takes away.");
+  fields.number("tokens_scale", law.tokens_scale, "tokens", 0, kMaxScale,
+                "Dc of (Dc / D)^beta; 0 leaves the term out.");
+  fields.number("tokens_exponent", law.tokens_exponent, "", 0, kMaxExponent, "beta.");
   fields.number("loss_per_local_step", loss_per_local_step, "nats", -kMaxPerStep, kMaxPerStep,
                 "alpha_s: what each local step between exchanges adds.");
 }
@@ -96,11 +102,11 @@ void save_laws(const std::filesystem::path& file, std::span<const MethodLaw> law
 
 LossLaws with_own(LossLaws laws, std::span<const MethodLaw> own) {
   if (const MethodLaw* law = find_law(own, "allreduce")) {
-    laws.all_reduce = {law->scale, law->exponent};
+    laws.all_reduce = law->law;
   }
   for (const char* method : {"diloco", "local_sgd"}) {
     if (const MethodLaw* law = find_law(own, method)) {
-      laws.local_sgd = {law->scale, law->exponent};
+      laws.local_sgd = law->law;
       laws.loss_per_local_step = law->loss_per_local_step;
     }
   }

@@ -48,13 +48,12 @@ struct LineFit {
 // At least two different values of x.
 LineFit fit_line(std::span<const Point> points);
 
-// A table [[law]] of a file of constants: loss = loss_per_local_step s + (scale / N)^exponent.
+// A table [[law]] of a file of constants: loss = loss_per_local_step s + L(N, D).
 struct MethodLaw final : config::SectionOf<MethodLaw> {
   std::string method;  // a value of sync.method
-  double scale = 0;
-  double exponent = 0;
+  LossLaw law;
   double loss_per_local_step = 0;
-  double loss(double parameters, double local_steps) const;
+  double loss(double parameters, double tokens, double local_steps) const;
   void describe(config::Fields& fields) override;
 };
 

@@ -314,8 +314,10 @@ MethodCost method_cost(Candidate candidate, std::span<const Member> members,
   add_price(cost, machines);
   cost.memory.program = program_bytes + method::step_code_bytes(recipe);
   fit_memory(cost, recipe, model, demand.state, machines, rows);
-  cost.loss = expected_loss(candidate, cost.sync_every,
-                            {model.tensors, model.parameters, model.non_embedding}, own_laws);
+  const double tokens = steps * static_cast<double>(recipe.train.batch * recipe.train.sequence);
+  cost.loss =
+      expected_loss(candidate, cost.sync_every,
+                    {model.tensors, model.parameters, model.non_embedding, tokens}, own_laws);
   cost.bottleneck =
       bottleneck(cost, machines, static_cast<size_t>(slowest - compute.begin()), line);
   return cost;

@@ -29,8 +29,9 @@ BudgetChoice spend_on(const LossLaws& laws, const Clusters& setting, const Budge
       choice.efficiency * setting.clusters * setting.devices * setting.flops * budget.seconds;
   choice.parameters = std::sqrt(operations / (6 * budget.tokens_per_parameter));
   choice.tokens = budget.tokens_per_parameter * choice.parameters;
-  choice.loss = choice.clusters == 1 ? laws.all_reduce.loss(choice.parameters)
-                                     : local_loss(laws, choice.parameters, local_steps);
+  choice.loss = choice.clusters == 1
+                    ? laws.all_reduce.loss(choice.parameters, choice.tokens)
+                    : local_loss(laws, choice.parameters, choice.tokens, local_steps);
   return choice;
 }
 
@@ -66,10 +67,17 @@ double local_steps_for(const Clusters& setting, double target) {
   return exchange_share(setting) * target / (1 - target);
 }
 
-double PowerLaw::loss(double parameters) const { return std::pow(scale / parameters, exponent); }
+double LossLaw::loss(double parameters, double tokens) const {
+  const double of_tokens = tokens_scale == 0 ? 0 : std::pow(tokens_scale / tokens, tokens_exponent);
+  return floor + std::pow(scale / parameters, exponent) + of_tokens;
+}
 
-double local_loss(const LossLaws& laws, double parameters, double local_steps) {
-  return laws.loss_per_local_step * local_steps + laws.local_sgd.loss(parameters);
+LossLaw chinchilla() {
+  return {std::pow(482.01, 1 / 0.3478), 0.3478, 1.8172, std::pow(2085.43, 1 / 0.3658), 0.3658};
+}
+
+double local_loss(const LossLaws& laws, double parameters, double tokens, double local_steps) {
+  return laws.loss_per_local_step * local_steps + laws.local_sgd.loss(parameters, tokens);
 }
 
 double loss_per_efficiency(const LossLaws& laws, const Clusters& setting) {
@@ -77,9 +85,9 @@ double loss_per_efficiency(const LossLaws& laws, const Clusters& setting) {
 }
 
 double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double parameters,
-                          double efficiency) {
+                          double tokens, double efficiency) {
   return loss_per_efficiency(laws, setting) * efficiency / (1 - efficiency) +
-         laws.local_sgd.loss(parameters);
+         laws.local_sgd.loss(parameters, tokens);
 }
 
 std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, const Budget& budget) {

@@ -32,30 +32,39 @@ double efficiency(const Clusters& setting, double local_steps);
 // The local steps at which efficiency() is `target`, in (0, 1); 0 for one cluster.
 double local_steps_for(const Clusters& setting, double target);
 
-// L(N) = (Nc / N)^alpha, nats per token, N without embeddings (eq. 3.1, 3.2).
-struct PowerLaw {
-  double scale = 0;     // Nc
-  double exponent = 0;  // alpha_N
-  double loss(double parameters) const;
+// L(N, D) = E + (Nc / N)^alpha + (Dc / D)^beta, nats per token, for N parameters and D tokens of
+// training (Hoffmann et al. 2022, arXiv 2203.15556, eq. 2, whose A is Nc^alpha and B is Dc^beta).
+// Without E and Dc it is L(N) (arXiv 2409.13198, eq. 3.1, 3.2), N without embeddings.
+struct LossLaw {
+  double scale = 0;            // Nc
+  double exponent = 0;         // alpha
+  double floor = 0;            // E: nats that no size and no tokens take away
+  double tokens_scale = 0;     // Dc; 0: a law of runs of one length, and tokens change nothing
+  double tokens_exponent = 0;  // beta
+  double loss(double parameters, double tokens) const;
 };
 
+// Of models of 44 M to 16 B parameters, embeddings included, each on tokens seen once: its
+// appendix's fit as Besiroglu et al. 2024 (arXiv 2404.10102) corrected it.
+LossLaw chinchilla();
+
 struct LossLaws {
-  PowerLaw all_reduce = {6.06e14, 0.069};
-  PowerLaw local_sgd = {3.15e14, 0.072};
+  LossLaw all_reduce = {6.06e14, 0.069};
+  LossLaw local_sgd = {3.15e14, 0.072};
   double loss_per_local_step = 1.4e-4;  // alpha_s, from lambda ~ 2e-3 (section 3.4.2)
 };
 
 // L(s, N) is fitted below this many local steps (eq. 3.6).
 inline constexpr double kMaxLocalSteps = 1024;
 
-// L(s, N) = alpha_s s + L(N) of local SGD (eq. 3.6).
-double local_loss(const LossLaws& laws, double parameters, double local_steps);
+// L(s, N) = alpha_s s + L(N) of local SGD (eq. 3.6), or own runs' alpha_s s + L(N, D).
+double local_loss(const LossLaws& laws, double parameters, double tokens, double local_steps);
 
 // lambda = 2 alpha_s n C_d (m-1) / (3 W B), and L(K, N) = lambda K / (1-K) + L(N) (eq. 3.7),
 // for an efficiency below 1.
 double loss_per_efficiency(const LossLaws& laws, const Clusters& setting);
 double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double parameters,
-                          double efficiency);
+                          double tokens, double efficiency);
 
 // What can be spent: up to `clusters.clusters` clusters for this long. A model is trained on a
 // fixed number of tokens per parameter (20: Hoffmann et al. 2022, arXiv 2203.15556).

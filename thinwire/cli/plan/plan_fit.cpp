@@ -50,6 +50,7 @@ Run load_run(const std::string& folder, const std::string& set) {
   return {folder,
           run.recipe.sync.method,  // by its present name, which an old summary may lack
           {static_cast<double>(run.run.summary.params_non_embedding),
+           static_cast<double>(run.run.summary.tokens),
            static_cast<double>(method::rounds_of(run.recipe).every), run.loss}};
 }
 
@@ -83,10 +84,15 @@ nlohmann::ordered_json interval_json(const plan::Interval& interval) {
   return nlohmann::ordered_json::array({interval.low, interval.high});
 }
 
+plan::PredictedLoss predict(const plan::FittedLaw& fitted, const plan::LossPoint& point) {
+  return plan::predict(fitted, point.parameters, point.tokens, point.local_steps);
+}
+
 nlohmann::ordered_json run_json(const plan::FittedLaw& fitted, const Run& run) {
-  const auto predicted = plan::predict(fitted, run.point.parameters, run.point.local_steps);
+  const auto predicted = predict(fitted, run.point);
   return {{"run", run.folder},
           {"parameters_non_embedding", run.point.parameters},
+          {"tokens", run.point.tokens},
           {"local_steps", run.point.local_steps},
           {"loss", run.point.loss},
           {"predicted", predicted.loss},
@@ -99,12 +105,18 @@ nlohmann::ordered_json as_json(const std::vector<Fit>& fits) {
     const plan::FittedLaw& fitted = fit.fitted;
     nlohmann::ordered_json entry = {
         {"method", fitted.law.method},
-        {"scale", fitted.law.scale},
+        {"scale", fitted.law.law.scale},
         {"scale_interval", interval_json(fitted.scale)},
-        {"exponent", fitted.law.exponent},
+        {"exponent", fitted.law.law.exponent},
         {"exponent_interval", interval_json(fitted.exponent)},
         {"loss_per_local_step", fitted.law.loss_per_local_step},
         {"loss_per_local_step_interval", interval_json(fitted.loss_per_local_step)},
+        {"floor", fitted.law.law.floor},
+        {"floor_interval", interval_json(fitted.floor)},
+        {"tokens_scale", fitted.law.law.tokens_scale},
+        {"tokens_scale_interval", interval_json(fitted.tokens_scale)},
+        {"tokens_exponent", fitted.law.law.tokens_exponent},
+        {"tokens_exponent_interval", interval_json(fitted.tokens_exponent)},
         {"residual", fitted.residual},
         {"runs", nlohmann::ordered_json::array()},
         {"held_out", nlohmann::ordered_json::array()}};
@@ -117,33 +129,63 @@ nlohmann::ordered_json as_json(const std::vector<Fit>& fits) {
 
 void append_row(report::Table& table, const plan::FittedLaw& fitted, const Run& run,
                 const char* use) {
-  const auto predicted = plan::predict(fitted, run.point.parameters, run.point.local_steps);
+  const auto predicted = predict(fitted, run.point);
   table.rows.push_back(
-      {run.folder, format_parameters(run.point.parameters),
+      {run.folder, format_parameters(run.point.parameters), format_count(run.point.tokens),
        fmt::format("{}", run.point.local_steps), report::number_cell(run.point.loss, 4),
        report::number_cell(predicted.loss, 4),
        fmt::format("{:.4f} .. {:.4f}", predicted.interval.low, predicted.interval.high),
        fmt::format("{:+.2f} %", 100 * (predicted.loss / run.point.loss - 1)), use});
 }
 
+// "alpha_s s + (Nc / N)^alpha".
+std::string formula_of(const plan::FittedLaw& fitted) {
+  return fmt::format("{}{}(Nc / N)^alpha{}", fitted.has_tokens ? "E + " : "",
+                     fitted.has_local_steps ? "alpha_s s + " : "",
+                     fitted.has_tokens ? " + (Dc / D)^beta" : "");
+}
+
+void print_constant(const char* name, const std::string& value, const std::string& low,
+                    const std::string& high) {
+  fmt::print("  {:<7}  {}  ({} .. {})\n", name, value, low, high);
+}
+
+void print_scale(const char* name, double value, const plan::Interval& interval) {
+  print_constant(name, fmt::format("{:.4g}", value), fmt::format("{:.3g}", interval.low),
+                 fmt::format("{:.3g}", interval.high));
+}
+
+void print_plain(const char* name, double value, const plan::Interval& interval) {
+  print_constant(name, fmt::format("{:.4f}", value), fmt::format("{:.4f}", interval.low),
+                 fmt::format("{:.4f}", interval.high));
+}
+
+void print_constants(const plan::FittedLaw& fitted) {
+  const plan::LossLaw& law = fitted.law.law;
+  if (fitted.has_tokens) print_plain("E", law.floor, fitted.floor);
+  print_scale("Nc", law.scale, fitted.scale);
+  print_plain("alpha", law.exponent, fitted.exponent);
+  if (fitted.has_tokens) {
+    print_scale("Dc", law.tokens_scale, fitted.tokens_scale);
+    print_plain("beta", law.tokens_exponent, fitted.tokens_exponent);
+  }
+  if (fitted.has_local_steps) {
+    print_scale("alpha_s", fitted.law.loss_per_local_step, fitted.loss_per_local_step);
+  }
+}
+
 void print_text(const std::vector<Fit>& fits) {
   for (const Fit& fit : fits) {
     const plan::FittedLaw& fitted = fit.fitted;
     fmt::print(
-        "{}: loss = {}(Nc / N)^alpha of N parameters without embeddings{}; {} runs, off by {:.2f} "
-        "%; with 95 % intervals\n",
-        fitted.law.method, fitted.joint ? "alpha_s s + " : "",
-        fitted.joint ? " and s local steps" : "", fitted.points, 100 * fitted.residual);
-    fmt::print("  Nc       {:.4g}  ({:.3g} .. {:.3g})\n", fitted.law.scale, fitted.scale.low,
-               fitted.scale.high);
-    fmt::print("  alpha    {:.4f}  ({:.4f} .. {:.4f})\n", fitted.law.exponent, fitted.exponent.low,
-               fitted.exponent.high);
-    if (fitted.joint) {
-      fmt::print("  alpha_s  {:.3g}  ({:.3g} .. {:.3g})\n", fitted.law.loss_per_local_step,
-                 fitted.loss_per_local_step.low, fitted.loss_per_local_step.high);
-    }
+        "{}: loss = {} of N parameters without embeddings{}{}; {} runs, off by {:.2f} %; with 95 % "
+        "intervals\n",
+        fitted.law.method, formula_of(fitted), fitted.has_tokens ? ", D tokens" : "",
+        fitted.has_local_steps ? ", s local steps" : "", fitted.points, 100 * fitted.residual);
+    print_constants(fitted);
     report::Table table{{{"run", true},
                          {"N"},
+                         {"tokens"},
                          {"local\nsteps"},
                          {"loss"},
                          {"law"},
@@ -174,23 +216,28 @@ void draw(const std::vector<Fit>& fits, const std::string& file) {
   spec.y_label = "nats per token";
   spec.log_x = true;
   for (const Fit& fit : fits) {
-    std::map<double, std::pair<double, double>> ranges;  // of sizes, by local steps
+    // Of sizes, by tokens and local steps.
+    std::map<std::pair<double, double>, std::pair<double, double>> ranges;
     for (const auto* runs : {&fit.runs, &fit.held_out}) {
       for (const Run& run : *runs) {
         const double size = run.point.parameters;
-        auto& range = ranges.try_emplace(run.point.local_steps, size, size).first->second;
+        const std::pair key(run.point.tokens, run.point.local_steps);
+        auto& range = ranges.try_emplace(key, size, size).first->second;
         range = {std::min(range.first, size), std::max(range.second, size)};
       }
     }
     const std::string& method = fit.fitted.law.method;
-    for (const auto& [steps, range] : ranges) {
+    for (const auto& [key, range] : ranges) {
+      const auto [tokens, steps] = key;
       const std::string rounds = steps > 1 ? fmt::format(", {} local steps", steps) : "";
-      events::PlotSeries series{fmt::format("{}{}: law", method, rounds), {}, {}};
+      const std::string length =
+          fit.fitted.has_tokens ? fmt::format(", {} tokens", format_count(tokens)) : "";
+      events::PlotSeries series{fmt::format("{}{}{}: law", method, rounds, length), {}, {}};
       for (int i = 0; i < kCurvePoints; ++i) {
         const double size =
             range.first * std::pow(range.second / range.first, i / (kCurvePoints - 1.0));
         series.x.push_back(size / kMillion);
-        series.y.push_back(fit.fitted.law.loss(size, steps));
+        series.y.push_back(fit.fitted.law.loss(size, tokens, steps));
       }
       spec.series.push_back(std::move(series));
     }

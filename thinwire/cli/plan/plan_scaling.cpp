@@ -34,6 +34,7 @@ struct LossArguments {
   std::string constants;
   plan::LossLaws laws;
   double parameters = 1e9;
+  double tokens = 0;  // 0: by tokens_per_parameter
   double local_steps = 32;
   double hours = 0;  // 0: no budget
   double tokens_per_parameter = 20;
@@ -159,17 +160,31 @@ std::vector<plan::BudgetChoice> choices_of(const LossArguments& arguments) {
                      {arguments.hours * 3600, arguments.tokens_per_parameter});
 }
 
+double tokens_of(const LossArguments& arguments) {
+  return arguments.tokens > 0 ? arguments.tokens
+                              : arguments.tokens_per_parameter * arguments.parameters;
+}
+
+double local_loss(const LossArguments& arguments) {
+  return plan::local_loss(arguments.laws, arguments.parameters, tokens_of(arguments),
+                          arguments.local_steps);
+}
+
 void print_loss(const LossArguments& arguments) {
   const double share = plan::efficiency(arguments.setting, arguments.local_steps);
-  fmt::print("{} parameters without embeddings:\n", format_parameters(arguments.parameters));
+  const double tokens = tokens_of(arguments);
+  const plan::LossLaw& law = arguments.laws.all_reduce;
+  fmt::print("{} parameters without embeddings, {} tokens{}:\n",
+             format_parameters(arguments.parameters), format_parameters(tokens),
+             law.tokens_scale == 0 ? ", of which L(N) knows nothing" : "");
   fmt::print("  all-reduce                    {:.4f} nats per token\n",
-             arguments.laws.all_reduce.loss(arguments.parameters));
+             law.loss(arguments.parameters, tokens));
   fmt::print("  local SGD, {:>4} local steps    {:.4f}, at K {:.3f} for {}\n",
-             arguments.local_steps,
-             plan::local_loss(arguments.laws, arguments.parameters, arguments.local_steps), share,
-             label_of(arguments.setting));
+             arguments.local_steps, local_loss(arguments), share, label_of(arguments.setting));
   fmt::print("  lambda                        {:.3g}\n",
              plan::loss_per_efficiency(arguments.laws, arguments.setting));
+  fmt::print("  L(N, D) of Chinchilla         {:.4f}, on its own text, N with embeddings\n",
+             plan::chinchilla().loss(arguments.parameters, tokens));
   if (arguments.local_steps >= plan::kMaxLocalSteps) {
     fmt::print("  L(s, N) was fitted for s < {}; {} local steps are beyond it.\n",
                plan::kMaxLocalSteps, arguments.local_steps);
@@ -196,8 +211,10 @@ void print_loss_json(const LossArguments& arguments) {
   nlohmann::ordered_json json = clusters_json(arguments.setting);
   json["parameters"] = arguments.parameters;
   json["local_steps"] = arguments.local_steps;
-  json["loss_all_reduce"] = laws.all_reduce.loss(arguments.parameters);
-  json["loss_local_sgd"] = plan::local_loss(laws, arguments.parameters, arguments.local_steps);
+  json["tokens"] = tokens_of(arguments);
+  json["loss_all_reduce"] = laws.all_reduce.loss(arguments.parameters, tokens_of(arguments));
+  json["loss_local_sgd"] = local_loss(arguments);
+  json["loss_chinchilla"] = plan::chinchilla().loss(arguments.parameters, tokens_of(arguments));
   json["efficiency"] = plan::efficiency(arguments.setting, arguments.local_steps);
   json["lambda"] = plan::loss_per_efficiency(laws, arguments.setting);
   const auto choices = choices_of(arguments);
@@ -214,10 +231,11 @@ void draw_loss(const LossArguments& arguments) {
   spec.log_x = true;
   spec.series = {{"all-reduce", {}, {}},
                  {fmt::format("local SGD, {} local steps", arguments.local_steps), {}, {}}};
-  for (double parameters = 1e6; parameters < 1.1e12; parameters *= std::pow(10, 0.125)) {
-    for (events::PlotSeries& series : spec.series) series.x.push_back(parameters);
-    spec.series[0].y.push_back(arguments.laws.all_reduce.loss(parameters));
-    spec.series[1].y.push_back(plan::local_loss(arguments.laws, parameters, arguments.local_steps));
+  LossArguments at = arguments;
+  for (at.parameters = 1e6; at.parameters < 1.1e12; at.parameters *= std::pow(10, 0.125)) {
+    for (events::PlotSeries& series : spec.series) series.x.push_back(at.parameters);
+    spec.series[0].y.push_back(at.laws.all_reduce.loss(at.parameters, tokens_of(at)));
+    spec.series[1].y.push_back(local_loss(at));
   }
   events::plot_lines(spec, arguments.output.plot);
 }
@@ -257,6 +275,8 @@ void add_plan_loss(CLI::App& plan) {
   add_clusters(*command, arguments->setting);
   add_number(*command, "--parameters", arguments->parameters, kModelSize,
              "Parameters without embeddings, N");
+  add_quantity(*command, "--tokens", arguments->tokens, {1, 1e18}, "tokens",
+               "Tokens of the whole run, D, instead of those by --tokens-per-parameter");
   add_local_steps(*command, arguments->local_steps);
   add_quantity(*command, "--hours", arguments->hours, {1e-6, 1e9}, "h",
                "Budget: time on up to m clusters");
