@@ -47,7 +47,7 @@ class Thinwire:
     def step(self, gradients):
         for _ in range(WORKERS):  # in whatever order they are ready
             for one, gradient in zip(self._model, gradients[self._step.worker]):
-                one.grad.copy_(gradient)
+                one.grad = gradient
             self._run.step(0.0)
             self._step = next(self._run)
 

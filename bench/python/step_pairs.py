@@ -6,8 +6,8 @@
 
 Each round takes one step of every variant, forward and backward pass included, and the quotients are those of steps of the same
 round, so that what else the machine does falls on both. Beside the time on the clock there is the processors' time of this
-process and of the program, which a busy machine changes less. Rounds are a multiple of DiLoCo's steps between exchanges, whose
-cost is in the mean. The optimizers train alone, so nothing crosses a network.
+process and of the program, which a busy machine changes less. Rounds should be a multiple of DiLoCo's steps between exchanges,
+whose cost is in the mean. The optimizers train alone, so nothing crosses a network.
 """
 
 import argparse
@@ -19,8 +19,6 @@ import torch
 
 import thinwire.torch
 from step_overhead import loss_of, network
-
-EVERY = 10
 
 
 def program_seconds(pid):
@@ -58,12 +56,12 @@ def adamw(model):
     return torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
 
 
-def variants(clip):
+def variants(clip, every):
     def diloco(model):
-        return thinwire.torch.DiLoCo(model, inner=adamw(model), sync_every=EVERY, wire="int1")
+        return thinwire.torch.DiLoCo(model, inner=adamw(model), sync_every=every, wire="int1")
 
     def own_diloco(model):
-        return thinwire.torch.DiLoCo(model, lr=1e-4, clip=clip, sync_every=EVERY, wire="int1")
+        return thinwire.torch.DiLoCo(model, lr=1e-4, clip=clip, sync_every=every, wire="int1")
 
     def distro(model):
         return thinwire.torch.DisTrO(model, lr=1e-4, clip=clip)
@@ -84,13 +82,14 @@ def main():
     parser.add_argument("--width", type=int, default=2048)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--rows", type=int, default=64)
-    parser.add_argument("--rounds", type=int, default=3 * EVERY)
+    parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--every", type=int, default=10, help="steps between DiLoCo's exchanges")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clip", type=float, default=0.0, help="optim.clip of the program's optimizers")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     made = {name: Variant(make, arguments.width, arguments.layers, arguments.rows)
-            for name, make in variants(arguments.clip).items()}
+            for name, make in variants(arguments.clip, arguments.every).items()}
     times = {name: [] for name in made}
     for one in made.values():
         one.step()

@@ -174,10 +174,12 @@ class Peer:
         Called while this process waits for the program.
     takes_tokens : bool
         The model may also be a language model that the program could compute itself.
+    sets_gradients : bool
+        All gradients are set in every step, so that the program need not clear them before.
     """
 
     def __init__(self, words: Sequence[str], tensors: Sequence[str], listeners: Listeners,
-                 takes_tokens: bool = False) -> None:
+                 takes_tokens: bool = False, sets_gradients: bool = False) -> None:
         self._listeners = listeners
         self._unread = b""
         self._lines: deque[bytes] = deque()
@@ -201,7 +203,7 @@ class Peer:
             raise
         finally:
             theirs.close()
-        self._send({"tensors": list(tensors), "tokens": takes_tokens})
+        self._send({"tensors": list(tensors), "tokens": takes_tokens, "sets_gradients": sets_gradients})
 
     def next(self) -> "Rows | Worker | Initial | None":
         """Wait for what the program wants next; None once the run has ended.

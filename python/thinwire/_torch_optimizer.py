@@ -230,13 +230,6 @@ class Optimizer(torch.optim.Optimizer):
             self._show_rate()
         return loss
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Set all gradients to zero. They stay where the run takes them, whatever `set_to_none` says."""
-        if self._inner is None and self.run._bound is not None:
-            self.run._bound.zero_gradients()
-        else:
-            super().zero_grad(set_to_none)
-
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Refused once the run has begun."""
         if getattr(self, "_built", False):

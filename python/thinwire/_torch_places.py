@@ -26,9 +26,14 @@ class Replica:
                         in zip(trained(model), views(model, worker.weights), gradients)]
 
     def bind(self, changed: bool = True) -> None:
-        """The parameters have the newest weights; `changed`: others than they handed over."""
+        """The parameters have the newest weights and no gradients; `changed`: others than they handed over."""
         for place in self._places:
             place.bind(changed)
+
+    def unbind(self) -> None:
+        """The parameters' gradients are no longer for this memory."""
+        for place in self._places:
+            place.unbind()
 
     def hand_over(self) -> None:
         """The memory has the gradients."""
@@ -40,10 +45,6 @@ class Replica:
         for place in self._places:
             place.hand_over_weights()
 
-    def zero_gradients(self) -> None:
-        for place in self._places:
-            place.zero_gradient()
-
     def release(self) -> None:
         """The parameters have memory of their own."""
         for place in self._places:
@@ -53,7 +54,8 @@ class Replica:
 class _Place:
     """A parameter and its place in the memory that the program shares.
 
-    Without a place for its gradient, that is the parameter's own business.
+    Without a place for its gradient, that is the parameter's own business. Otherwise a gradient that `backward()` has just
+    made is moved there while it is still in the processor's caches, and its own memory serves the next one.
     """
 
     def __init__(self, parameter: torch.nn.Parameter, weight: Optional[torch.Tensor],
@@ -63,16 +65,32 @@ class _Place:
         self._weight = weight
         self._shares = parameter.dtype == torch.float32 and parameter.device.type == "cpu"
         self._gradient = gradient
+        self._hook: Any = None
 
     def bind(self, changed: bool) -> None:
-        """The parameter has the newest weights, and no gradient but zeros, if the run takes it."""
+        """The parameter has the newest weights, and no gradient, if the run takes it."""
         if not self._shares:
             if changed:
                 self._parameter.data.copy_(self._weight)
         elif self._parameter.data.data_ptr() != self._weight.data_ptr():
             self._parameter.data = self._weight
         if self._gradient is not None:
-            self._parameter.grad = self._gradient if self._shares else None
+            self._parameter.grad = None
+            if self._shares:
+                self._hook = cast("Any", self._parameter).register_post_accumulate_grad_hook(self._move)
+
+    def unbind(self) -> None:
+        if self._hook is not None:
+            self._hook.remove()
+            self._hook = None
+
+    @torch.no_grad()
+    def _move(self, parameter: torch.Tensor) -> None:
+        assert self._gradient is not None
+        grad = parameter.grad
+        if grad is not None and grad.layout == torch.strided and grad.data_ptr() != self._gradient.data_ptr():
+            self._gradient.copy_(grad)
+            parameter.grad = self._gradient
 
     @torch.no_grad()
     def hand_over(self) -> None:
@@ -91,13 +109,8 @@ class _Place:
         if self._parameter.data.data_ptr() != self._weight.data_ptr():
             self._weight.copy_(self._parameter)
 
-    def zero_gradient(self) -> None:
-        if self._gradient is None or not self._shares:
-            self._parameter.grad = None
-        else:
-            self._parameter.grad = self._gradient.zero_()
-
     def release(self) -> None:
+        self.unbind()
         self._parameter.grad = None
         if self._shares:
             self._parameter.data = self._parameter.data.clone()
@@ -139,8 +152,8 @@ class _ShardedPlace:
         if self._weight is not None:
             self._weight.copy_(full)
 
-    def zero_gradient(self) -> None:
-        self._parameter.grad = None
+    def unbind(self) -> None:
+        pass  # there is nothing that would take them
 
     def release(self) -> None:
         self._parameter.grad = None

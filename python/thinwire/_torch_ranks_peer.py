@@ -50,7 +50,7 @@ class RanksPeer:
                 recorded = Listeners(lambda report: self._events.append(("on_step", (report,))),
                                      lambda step, folder: self._events.append(("on_checkpoint", (step, folder))),
                                      listeners.on_message)
-                self._peer = Peer(words, tensors, recorded, takes_tokens=True)
+                self._peer = Peer(words, tensors, recorded, takes_tokens=True, sets_gradients=True)
         except BaseException as error:
             ranks.close(error)
             raise
@@ -199,11 +199,9 @@ class RanksPeer:
         first, last = rows * rank // size, rows * (rank + 1) // size
         self._share = (last - first, rows)
         self._ranks.factor = size * (last - first) / rows
-        weights, gradients = self._flat[asked.worker]
+        weights, _ = self._flat[asked.worker]
         if asked.changed and weights is not None and not self._ranks.sharded:
             self._ranks.spread(weights)
-        if gradients is not None and self._peer is None:
-            gradients.zero_()
         return asked._replace(ranges=_cut(asked.ranges, first, last),
                               tokens=None if tokens is None else _cut_tokens(tokens, first, last))
 

@@ -159,7 +159,7 @@ class Run:
     def _begin(self, words: Sequence[str], expected: Sequence[str]) -> Union[Peer, RanksPeer]:
         if self._ranks is not None:
             return RanksPeer(self._ranks, words, expected, self._listeners)
-        return Peer(words, expected, self._listeners, takes_tokens=True)
+        return Peer(words, expected, self._listeners, takes_tokens=True, sets_gradients=True)
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
@@ -258,6 +258,8 @@ class Run:
                 set_initial(self._model, wanted.weights)
                 self._peer.ready()
             elif isinstance(wanted, Rows):
+                if self._bound is not None:
+                    self._bound.unbind()
                 self._bound = self._replicas[wanted.worker]
                 self._bound.bind(wanted.changed)
                 self._asked = wanted

@@ -52,7 +52,7 @@ class BesideDemo(PythonCase):
                 if step.worker == 0:
                     after.append([one.detach().clone() for one in self.model])
                 for one, gradient in zip(self.model, self.given.of(step.number, step.worker)):
-                    one.grad.copy_(gradient)
+                    one.grad = gradient
                 run.step(0.0)
         return after, run.report.bytes_sent
 

@@ -286,7 +286,8 @@ TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder
   if (end.steps < recipe.train.steps) {
     recording.recorder.message(end.steps, train::why_early(recipe, end.best));
   }
-  const uint64_t digest = recording.collector.last_digest().value_or(first_digest);
+  const uint64_t compared = recording.collector.last_digest().value_or(first_digest);
+  const uint64_t digest = end.digest.value_or(compared);
   const events::Summary summary = report::summarise(recipe, recording.recorder, digest);
   events::write_summary(folder.summary(), summary);
   return {Outcome::kFinished, end.steps, summary};

@@ -65,7 +65,9 @@ void take_hello(const std::string& line, OwnModel& model) {
     if (!tensor.is_string()) refuse("name its tensors as texts", line);
     model.tensors.push_back(tensor.get<std::string>());
   }
-  model.takes_tokens = hello.contains("tokens") && hello["tokens"] == true;
+  const auto says = [&](const char* name) { return hello.contains(name) && hello[name] == true; };
+  model.takes_tokens = says("tokens");
+  model.sets_gradients = says("sets_gradients");
 }
 
 // Nothing: it is no answer.

@@ -12,7 +12,8 @@
 //   {"tensors": ["in 32x1", "offset 32", "out 1x32"]}
 //
 // With "tokens": true it may also be a language model that Thinwire computes as well, of which
-// other members of the run do; tensors are then compared by their names.
+// other members of the run do; tensors are then compared by their names. With "sets_gradients":
+// true it sets all of them in each step, where others add to zeros.
 //
 // From then on each line of the program says in "kind" what it is:
 //
@@ -25,18 +26,18 @@
 //       its weights and its gradients, which stay where they are. They take the place of those that
 //       the worker had before. The recipe has every field of the run. No answer.
 //   {"kind": "rows", "worker": 0, "step": 7, "learning_rate": 0.001, "rows": [[448, 64]]}
-//       The gradients are zero: the peer adds to them those of the mean loss over the rows, here
-//       448 to 511, and answers {"worker": 0, "step": 7, "loss": 2.31}; the loss is null where it
-//       is no finite number, and left out where the peer does not know it. `step` counts from 0,
-//       and the answer repeats it. Several workers ask each for itself, without waiting for the
-//       answers of others. With a language model, "tokens": [64, 1025] says the shape of int32
-//       values in memory whose descriptor comes with the line: each row's inputs are all but the
-//       last, its targets all but the first, and the loss is the mean over all targets. The answer
-//       may have a "learning_rate" for the step (OwnAnswer). With optim.method = own the peer
-//       leaves the gradients' memory alone and takes the step itself: it says {"worker": 0, "step":
-//       7, "changes": true}, changes the weights, and answers, also with the "gradient_norm". The
-//       line has "begins": true where the worker has got new weights from others, so that the
-//       peer's optimizer is to forget what it has seen.
+//       The gradients are zero unless the peer sets them: it adds to them those of the mean loss
+//       over the rows, here 448 to 511, and answers {"worker": 0, "step": 7, "loss": 2.31}; the
+//       loss is null where it is no finite number, and left out where the peer does not know it.
+//       `step` counts from 0, and the answer repeats it. Several workers ask each for itself,
+//       without waiting for the answers of others. With a language model, "tokens": [64, 1025] says
+//       the shape of int32 values in memory whose descriptor comes with the line: each row's inputs
+//       are all but the last, its targets all but the first, and the loss is the mean over all
+//       targets. The answer may have a "learning_rate" for the step (OwnAnswer). With optim.method
+//       = own the peer leaves the gradients' memory alone and takes the step itself: it says
+//       {"worker": 0, "step": 7, "changes": true}, changes the weights, and answers, also with the
+//       "gradient_norm". The line has "begins": true where the worker has got new weights from
+//       others, so that the peer's optimizer is to forget what it has seen.
 //   {"kind": "step", …}, {"kind": "evaluation", …}, {"kind": "checkpoint", …}, {"kind": "message",
 //   "text": …}
 //       What happened, with the fields of thinwire/events.h. No answer.

@@ -25,6 +25,7 @@ class OwnLearner final : public Learner {
       : replica_(replica),
         recipe_(replica.parts().recipe),
         texts_(rows),
+        clears_(!model.sets_gradients && !method::takes_own_steps(recipe_)),
         loss_(model.worker({replica.id(), recipe_, replica.params(), replica.gradients()})) {}
 
   void read_from(int64_t step, Order order) override {
@@ -38,7 +39,7 @@ class OwnLearner final : public Learner {
 
   void gradients(const Round& round, const StepGradients::EndGroup& completed,
                  StepPart& part) override {
-    if (!method::takes_own_steps(recipe_)) replica_.gradients().clear();
+    if (clears_) replica_.gradients().clear();
     const bool begins = round.step > 0 && round.own(replica_.id()).since == round.step;
     const std::vector<int32_t> tokens =
         texts_ == nullptr ? std::vector<int32_t>() : texts_->read(rows_).tokens;
@@ -84,6 +85,7 @@ class OwnLearner final : public Learner {
   Replica& replica_;
   const config::Recipe& recipe_;
   const data::Rows* const texts_;  // null: there are none
+  const bool clears_;              // gradients, before a step
   const OwnLoss loss_;
   Order order_;
   uint64_t step_ = 0;

@@ -45,7 +45,8 @@ struct OwnAnswer {
   double gradient_norm = 0;  // with optim.method = own, which leaves the gradients' memory alone
 };
 
-// Computes the gradients of the mean loss over the rows, which it sets or adds to zeros; with
+// Computes the gradients of the mean loss over the rows, which it adds to zeros
+// (OwnModel::sets_gradients: to which it sets them); with
 // optim.method = own it changes the weights instead. Used by one thread. Throws NotComputed
 // (train/learner.h) if the program ends the run.
 using OwnLoss = std::function<OwnAnswer(const OwnStep& step)>;
@@ -60,6 +61,8 @@ struct OwnModel {
   // Whether it can also be a language model that Thinwire computes, too: its members take part in
   // the same run, and it does not evaluate.
   bool takes_tokens = false;
+  // Whether it sets all gradients, so that they need not be zero when it begins a step.
+  bool sets_gradients = false;
   // Sets initial weights, which are drawn before (method::Architecture::initial); may be empty.
   std::function<void(tensor::Arena& weights)> initial = {};
   // As ReplicaParts has them.

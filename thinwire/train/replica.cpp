@@ -100,8 +100,8 @@ AppliedStep Replica::apply(const Round& round) {
   ++completed_;
   AppliedStep applied{*report, *new_rows};
   applied.merged = relora_ && relora_->after_step(completed_, strategy_->state(), threads_);
-  if (!report->synchronised) return applied;
-  applied.digest = digest_.of(shared(), threads_);
+  if (!report->synchronised || !compares()) return applied;
+  applied.digest = digest();
   // If synchronisations are rare, digesting everything that replicas agree on costs little.
   if (applied.merged || strategy_->shared() != nullptr) applied.state_digest = consensus_digest();
   return applied;

@@ -92,7 +92,7 @@ struct AppliedStep {
   sync::StepReport report;
   bool new_rows = false;      // the rows of later steps have changed
   bool merged = false;        // the frozen weights have changed
-  uint64_t digest = 0;        // of the shared weights, where replicas synchronised
+  uint64_t digest = 0;        // of the shared weights, where replicas synchronised and compare them
   uint64_t state_digest = 0;  // of the consensus state, if it was digested
 };
 
@@ -143,6 +143,13 @@ class Replica {
   // Exchanges what the method sends, waits for what is committed, and updates the weights. Throws
   // Aborted if another worker ended the run, Error if the exchange failed.
   AppliedStep apply(const Round& round);
+
+  // Whether there are other replicas, with which digests are compared.
+  bool compares() const {
+    return parts_.kind == method::RunKind::kHosted || recipe_.train.workers > 1;
+  }
+  // Of the weights on which replicas agree.
+  uint64_t digest() { return digest_.of(shared(), threads_); }
 
   // The weights on which replicas agree, and whether the params have something else than them.
   tensor::Arena& shared();

@@ -63,6 +63,8 @@ struct RunEnd {
   int64_t steps = 0;          // completed
   bool finished = false;      // nothing is left to do
   checkpoint::BestLoss best;  // with eval.patience
+  // Of the weights, of a worker that has nobody to compare them with in every step.
+  std::optional<uint64_t> digest = {};
 };
 
 class Worker {
@@ -74,6 +76,7 @@ class Worker {
   RunEnd run();
 
  private:
+  RunEnd train();
   // Steps from this one on take the rows that are planned now.
   void read_from(int64_t step);
   double simulated_clock() const;

@@ -93,6 +93,8 @@ struct OptimizerSpec {
   // Whether it can update some rows of the embedding and the head before it has the gradient of the
   // others, as AdamW can, whose step is elementwise.
   bool vocabulary_by_rows = false;
+  // Whether it steps by gradients; not where weights have been changed before it is asked to.
+  bool takes_gradients = true;
 };
 
 // The shape in which the optimizer takes a tensor's gradient: that of the projection if

@@ -59,6 +59,7 @@ class AllReduce final : public Strategy {
     const auto averaging = average_.finish(round);
     if (!averaging) return tl::unexpected(averaging.error());
     report.exchange_seconds += *averaging;
+    if (!worker_.spec.optim.spec->takes_gradients) return report;
     clipping_.measure(worker_.gradients, worker_.threads);
     require_finite(clipping_.norm(), round, worker_.communicator.rank());
     if (!own(round).inactive()) report.gradient_norm = clipping_.norm();

@@ -19,6 +19,7 @@ const OptimizerSpec kOwn = {
     .options = nullptr,
     .check = check,
     .state = state,
+    .takes_gradients = false,
 };
 
 }  // namespace thinwire::method
