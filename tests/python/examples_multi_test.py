@@ -42,6 +42,16 @@ class Examples(PythonCase):
         for method, accuracy, _ in found:
             self.assertGreater(float(accuracy), 0.2, method)
 
+    def test_a_task_in_numpy_predicts_ratings(self):
+        said = self.run_example("numpy_ratings", "diloco")
+        found = re.search(r"^diloco +error of unknown ratings ([\d.]+) of ([\d.]+),", said, re.MULTILINE)
+        self.assertLess(float(found[1]), float(found[2]) / 2)
+
+    def test_a_residual_network_learns_from_workers_with_digits_of_their_own(self):
+        said = self.run_example("torch_resnet", "diloco", "train.steps=60")
+        found = re.search(r"^diloco +accuracy ([\d.]+), +(\d+) B a step and worker$", said, re.MULTILINE)
+        self.assertGreater(float(found[1]), 0.6)  # a worker sees seven of the ten digits
+
     def test_a_diffusion_model_is_trained_and_draws(self):
         said = self.run_example("torch_diffusion", "adamw", "one_bit", "--images", "samples.png", "train.steps=120",
                                 "train.threads=1")
