@@ -86,10 +86,12 @@ def main():
     parser.add_argument("--every", type=int, default=10, help="steps between DiLoCo's exchanges")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clip", type=float, default=0.0, help="optim.clip of the program's optimizers")
+    parser.add_argument("--only", nargs="+", default=[], help="of what the table names, beside AdamW (default: all)")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     made = {name: Variant(make, arguments.width, arguments.layers, arguments.rows)
-            for name, make in variants(arguments.clip, arguments.every).items()}
+            for name, make in variants(arguments.clip, arguments.every).items()
+            if not arguments.only or name in ["AdamW", *arguments.only]}
     times = {name: [] for name in made}
     for one in made.values():
         one.step()
@@ -100,7 +102,8 @@ def main():
     base = times["AdamW"]
     print(f"{arguments.layers * arguments.width**2:,} parameters, {arguments.rows} rows, {arguments.threads} threads, "
           f"{arguments.rounds} rounds; AdamW: {1000 * statistics.median(one[0] for one in base):.0f} ms a step, "
-          f"{1000 * statistics.median(one[1] for one in base):.0f} ms of it after the backward pass")
+          f"{1000 * statistics.median(one[1] for one in base):.0f} ms of it after the backward pass; of processors "
+          f"{1000 * statistics.median(one[2] for one in base):.0f} and {1000 * statistics.median(one[3] for one in base):.0f} ms")
     for name in list(made)[1:]:
         print(f"{name:20} whole step, %: clock {overhead(base, times[name], 0)}, processors {overhead(base, times[name], 2)}")
         print(f"{'':20} step() alone, %: clock {overhead(base, times[name], 1)}, processors {overhead(base, times[name], 3)}")

@@ -11,6 +11,7 @@ from ._peer import Result, StepReport
 from ._program import Error, program
 from ._runs import load, read_events, save
 from ._serve import Server, serve
+from ._sweeps import sweep
 
 __all__ = ["Error", "Model", "Result", "Server", "Step", "StepReport", "evaluate", "generate", "join", "load", "plan",
-           "prepare", "program", "read_events", "save", "serve", "train"]
+           "prepare", "program", "read_events", "save", "serve", "sweep", "train"]
