@@ -129,7 +129,6 @@ TEST_F(OffloadTest, WhatCannotBeReadBackIsAnErrorAndNotASignal) {
 TEST_F(OffloadTest, OrdinaryMemoryIsLeftAlone) {
   fill();
   const std::vector<uint8_t> memory(kArray, 7);
-  touch_offloaded(memory.data(), memory.size(), true);
   release_offloaded(memory.data(), memory.size());
   EXPECT_EQ(memory.front(), 7);
   EXPECT_EQ(memory.back(), 7);

@@ -1,7 +1,7 @@
 // The small types: tensor facts, results, time.
 #include <gtest/gtest.h>
 
-#include <regex>
+#include <ctime>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
@@ -37,9 +37,8 @@ TEST(Result, HoldsAValueOrAFailure) {
   EXPECT_EQ(bad.error().message, "too late");
 }
 
-TEST(Clock, StampsAreIso8601InUtc) {
-  EXPECT_TRUE(std::regex_match(utc_timestamp(), std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")));
-  EXPECT_GT(unix_seconds(), 1.7e9);
+TEST(Clock, UnixTimeIsTheSystems) {
+  EXPECT_NEAR(unix_seconds(), static_cast<double>(std::time(nullptr)), 5);
 }
 
 TEST(Clock, StopwatchesNeverRunBackwards) {

@@ -6,11 +6,11 @@
 #include <memory>
 #include <thread>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/errors.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/transport/courier/courier_memory.h"
 #include "thinwire/transport/nats/certificates.h"
 
 namespace thinwire::hosts {

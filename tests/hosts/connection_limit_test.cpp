@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "tests/couriers/courier_memory.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/transport/courier/courier.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "../tiny_run.h"
+#include "tests/couriers/courier_memory.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/checkpoint/checkpoint.h"
@@ -18,7 +19,6 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/params_digest.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "../tiny_run.h"
+#include "tests/couriers/courier_memory.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

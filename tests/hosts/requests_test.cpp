@@ -7,9 +7,9 @@
 #include <string>
 #include <thread>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/transport/idle_courier.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <gmock/gmock.h>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/tiny_run.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <thread>
 
+#include "tests/couriers/courier_memory.h"
 #include "thinwire/hosts/store_need.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::hosts {
 namespace {

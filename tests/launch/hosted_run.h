@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/launch/forging_courier.h"
 #include "tests/launch/listening_courier.h"
 #include "tests/launch/withholding_courier.h"
@@ -28,7 +29,6 @@
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/serve/coordinator_host.h"
 #include "thinwire/transport/communicator.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::launch {
 
@@ -46,18 +46,18 @@ class HostedRun {
 
   // Starts member `number`, which has the same key and folder each time.
   void start(int number);
-  // Likewise, and cuts its connection for good at its request `last_request` (a blob that it stores
-  // or fetches, a statement), counted from 1. Its process then ends.
+  // The same, but it cuts its connection for good at its request `last_request` (a blob that it
+  // stores or fetches, a statement), counted from 1. Its process then ends.
   void start_dying(int number, int last_request);
-  // Likewise, and offers something else than what it computed.
+  // The same, but it offers something else than what it computed.
   void start_forging(int number, ForgingCourier::Forge forge);
-  // Likewise, and the coordinator hears only of those of its offers for which passes() is true.
+  // The same, but the coordinator hears only of those of its offers for which passes() is true.
   void start_withholding(int number, WithholdingCourier::Passes passes);
-  // Likewise, and trains on other rows than those that it is assigned.
+  // The same, but it trains on other rows than those that it is assigned.
   void start_straying(int number);
-  // Likewise, with another folder for the base of the run's adapter.
+  // The same, with another folder for the base of the run's adapter.
   void start_with_base(int number, const fs::path& base);
-  // Likewise, as a site of so many ranks, which are threads.
+  // The same, as a site of so many ranks, which are threads.
   void start_site(int number, int ranks);
   // Starts an auditor, which is no member; the coordinator believes those that admit_auditor() was
   // called for.

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/transport/idle_courier.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::member {
 namespace {

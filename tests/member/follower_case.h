@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/member/written_ledger.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/member/follower.h"
@@ -21,7 +22,6 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::member {
 

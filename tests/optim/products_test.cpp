@@ -19,6 +19,23 @@ std::vector<float> random_matrix(int64_t count, uint64_t seed) {
   return values;
 }
 
+// The definition of multiply(), with the same order of sums.
+void multiply_plain(const Product& p, int64_t rows) {
+  const int64_t stride = p.left_columns > 0 ? p.left_columns : p.inner;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < p.columns; ++column) {
+      float sum = 0;
+      for (int64_t k = 0; k < p.inner; ++k) {
+        const float right = p.transposed ? p.right[column * p.inner + k]
+                                         : p.right[k * p.right_step * p.columns + column];
+        sum += p.left[row * stride + k * p.left_step] * right;
+      }
+      const int64_t at = row * p.columns + column;
+      p.out[at] = p.added == nullptr ? p.alpha * sum : p.alpha * sum + p.beta * p.added[at];
+    }
+  }
+}
+
 struct Case {
   int64_t rows, inner, columns;
 };

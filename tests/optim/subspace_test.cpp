@@ -44,7 +44,7 @@ std::vector<float> decaying(int64_t rows, int64_t columns, double ratio, uint64_
   std::vector<float> right = random_matrix(rows * columns, seed + 1);
   orthonormalise(right, rows, columns, 1, one_thread());
   std::vector<float> matrix(size_t(rows * columns));
-  multiply_plain({left.data(), right.data(), nullptr, matrix.data(), rows, columns}, rows);
+  multiply({left.data(), right.data(), nullptr, matrix.data(), rows, columns}, rows, one_thread());
   return matrix;
 }
 

@@ -12,11 +12,11 @@
 #include <variant>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/member/written_ledger.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/membership/message_codec.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::serve {
 
@@ -79,7 +79,7 @@ class HostCase : public testing::Test {
   void wait(double seconds) {
     for (; seconds > 0; seconds -= 1) sleep(std::min(seconds, 1.0));
   }
-  // Likewise, and these members report that they are there.
+  // The same, and these members report that they are there.
   void wait(double seconds, const std::vector<int>& present) {
     for (; seconds > 0; seconds -= 1) {
       for (const int member : present) report(member);

@@ -7,10 +7,10 @@
 #include <variant>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/member/written_ledger.h"
 #include "thinwire/membership/ledger.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::serve {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <memory>
 
+#include "tests/couriers/courier_memory.h"
 #include "tests/member/written_ledger.h"
 #include "thinwire/base/nkey.h"
-#include "thinwire/transport/courier/courier_memory.h"
 
 namespace thinwire::serve {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "tests/tensor/emulated_amx.h"
 #include "tests/tensor/numbers.h"
+#include "tests/tensor/reference.h"
 #include "thinwire/tensor/kernels/kernels.h"
-#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "tests/tensor/gemm_cases.h"
 #include "tests/tensor/numbers.h"
+#include "tests/tensor/reference.h"
 #include "thinwire/tensor/kernels/kernels.h"
-#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "tests/tensor/kernel_cases.h"
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/kernels/reference.h"
+#include "tests/tensor/reference.h"
 
 namespace thinwire::tensor {
 namespace {

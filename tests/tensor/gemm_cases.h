@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tests/tensor/numbers.h"
-#include "thinwire/tensor/kernels/reference.h"
+#include "tests/tensor/reference.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::tensor {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "tests/paths.h"
+#include "tests/tensor/reference.h"
 #include "tests/tensor/targets.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/tensor/files/safetensors.h"
-#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "tests/tensor/numbers.h"
+#include "tests/tensor/reference.h"
 #include "thinwire/tensor/kernels/kernels.h"
-#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

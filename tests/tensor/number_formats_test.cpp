@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "tests/tensor/reference.h"
 #include "tests/tensor/targets.h"
 #include "thinwire/base/rng.h"
-#include "thinwire/tensor/kernels/reference.h"
 
 namespace thinwire::tensor {
 namespace {

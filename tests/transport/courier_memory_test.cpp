@@ -1,4 +1,4 @@
-#include "thinwire/transport/courier/courier_memory.h"
+#include "tests/couriers/courier_memory.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <string>
 
 namespace thinwire {
 
@@ -12,11 +11,11 @@ inline double monotonic_seconds() {
   return std::chrono::duration<double>(steady_clock::now().time_since_epoch()).count();
 }
 
-// Now as ISO 8601 in UTC, e.g. 2026-01-31T12:00:00Z.
-std::string utc_timestamp();
-
 // Seconds since 1970, for file formats that need it.
-double unix_seconds();
+inline double unix_seconds() {
+  using std::chrono::system_clock;
+  return std::chrono::duration<double>(system_clock::now().time_since_epoch()).count();
+}
 
 class Stopwatch {
  public:

@@ -333,10 +333,6 @@ void Offload::run() {
   }
 }
 
-void touch_offloaded(const void* data, size_t bytes, bool writes) {
-  if (Offload* const owner = owner_of(data)) owner->touch(data, bytes, writes);
-}
-
 bool is_offloaded(const void* data) { return owner_of(data) != nullptr; }
 
 void release_offloaded(const void* data, size_t bytes) {

@@ -103,8 +103,7 @@ class Offload {
 };
 
 // The same for the Offload that has these bytes, if any does: code that walks over arrays need not
-// know where they are. touch_offloaded() does nothing for ordinary memory.
-void touch_offloaded(const void* data, size_t bytes, bool writes);
+// know where they are. Nothing is done for ordinary memory.
 void release_offloaded(const void* data, size_t bytes);
 bool is_offloaded(const void* data);
 

@@ -167,21 +167,6 @@ void multiply(const Product& product, int64_t rows, ThreadPool& threads) {
   });
 }
 
-void multiply_plain(const Product& p, int64_t rows) {
-  for (int64_t row = 0; row < rows; ++row) {
-    for (int64_t column = 0; column < p.columns; ++column) {
-      float sum = 0;
-      for (int64_t k = 0; k < p.inner; ++k) {
-        const float right =
-            p.transposed ? p.right[column * p.inner + k] : p.right[k * right_stride(p) + column];
-        sum += p.left[row * left_stride(p) + k * p.left_step] * right;
-      }
-      const int64_t at = row * p.columns + column;
-      p.out[at] = p.added == nullptr ? p.alpha * sum : p.alpha * sum + p.beta * p.added[at];
-    }
-  }
-}
-
 void transpose(const float* in, int64_t rows, int64_t columns, float* out, ThreadPool& threads) {
   threads.for_ranges(columns, kTile, [&](int64_t begin, int64_t end, int) {
     for (int64_t x = begin; x < end; x += kTile) {

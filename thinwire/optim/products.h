@@ -33,9 +33,6 @@ struct Product {
 };
 
 void multiply(const Product& product, int64_t rows, ThreadPool& threads);
-// Computes the same bits with three plain loops on the calling thread. Tests compare multiply with
-// it.
-void multiply_plain(const Product& product, int64_t rows);
 
 // Writes the transpose of `in` [rows, columns] to `out` [columns, rows]. They must not overlap.
 void transpose(const float* in, int64_t rows, int64_t columns, float* out, ThreadPool& threads);

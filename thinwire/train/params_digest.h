@@ -17,9 +17,6 @@ namespace thinwire::train {
 // An order-independent sum of chunk hashes (base/digest.h); it does not depend on the number of
 // threads.
 uint64_t bytes_digest(std::span<const uint8_t> bytes, ThreadPool& threads);
-inline uint64_t values_digest(std::span<const float> values, ThreadPool& threads) {
-  return bytes_digest(as_bytes(values), threads);
-}
 
 // For one arena, whose digest is formed where its values are. Keeps its working memory.
 class ArenaDigest {

@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/couriers/courier_memory.h"
 #include "thinwire/base/mutex.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/transport/courier/blob_transfers.h"
-#include "thinwire/transport/courier/courier_memory.h"
 #include "thinwire/transport/courier/listener.h"
 #include "thinwire/transport/pacer.h"
 

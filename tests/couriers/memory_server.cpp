@@ -1,4 +1,4 @@
-#include "thinwire/transport/courier/memory_server.h"
+#include "tests/couriers/memory_server.h"
 
 #include <fmt/format.h>
 

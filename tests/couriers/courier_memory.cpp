@@ -1,11 +1,11 @@
-#include "thinwire/transport/courier/courier_memory.h"
+#include "tests/couriers/courier_memory.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "thinwire/transport/courier/memory_server.h"
+#include "tests/couriers/memory_server.h"
 
 namespace thinwire::transport {
 namespace {

@@ -1,4 +1,4 @@
-#include "thinwire/tensor/kernels/reference.h"
+#include "tests/tensor/reference.h"
 
 #include <algorithm>
 #include <array>
