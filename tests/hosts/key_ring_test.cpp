@@ -128,20 +128,20 @@ TEST(KeyRing, ComesBackFromItsFileAndSaysWhenItWasChanged) {
 TEST(KeyRing, SaysWhichMemberAKeyBelongsTo) {
   const fs::path folder = test_folder();
   fs::create_directories(folder / kServerFolder);
-  Admission admission(folder, /*token_days=*/0);
-  const PublicKey token = make_signer(admission.token())->key(), key = fresh_key();
-  ASSERT_TRUE(admission.enrol(token, fresh_key(), Role::kMember, ""));
-  ASSERT_TRUE(admission.enrol(token, key, Role::kMember, "alice"));
+  RunKeys keys(folder, /*token_days=*/0);
+  const PublicKey token = make_signer(keys.token())->key(), key = fresh_key();
+  ASSERT_TRUE(keys.enrol(token, fresh_key(), Role::kMember, ""));
+  ASSERT_TRUE(keys.enrol(token, key, Role::kMember, "alice"));
   std::vector<membership::Member> members(2);
   members[1].key = key;
-  admission.number(members);
+  keys.number(members);
   const KeyRing ring = load_key_ring(folder);
   ASSERT_EQ(ring.keys.size(), 2u);
   EXPECT_EQ(ring.keys[0].member, -1) << "it has not joined";
   EXPECT_EQ(ring.keys[1].member, 1);
-  EXPECT_EQ(admission.machine_of(key), "") << "not read again yet";
-  EXPECT_TRUE(admission.update());
-  EXPECT_EQ(admission.machine_of(key), "alice");
+  EXPECT_EQ(keys.machine_of(key), "") << "not read again yet";
+  EXPECT_TRUE(keys.update());
+  EXPECT_EQ(keys.machine_of(key), "alice");
 }
 
 TEST(KeyRing, RingsOfOneRunAreMergedWhateverTheirOrder) {

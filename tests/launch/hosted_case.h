@@ -47,7 +47,7 @@ class HostedCase : public testing::TestWithParam<Variant> {
     member::check_hosted(recipe_);  // refuses nothing else
     return true;
   }
-  // Of members that finished the run; all the same.
+  // These members have finished the run, all with the same weights.
   void expect_agreement(HostedRun& run, const std::vector<int>& members) const {
     std::vector<uint64_t> digests;
     for (const int number : members) {
@@ -87,7 +87,7 @@ class HostedCase : public testing::TestWithParam<Variant> {
   std::string why_not_;
 };
 
-// Those of all variants with these names.
+// The variants with these names.
 inline std::vector<Variant> variants_named(const std::vector<std::string>& names) {
   std::vector<Variant> variants = all_variants();
   std::erase_if(variants, [&](const Variant& variant) {

@@ -45,7 +45,7 @@ class Ledger {
   std::map<transport::Key, Entry> entries_;
 };
 
-// Of a member whose commits are the run's.
+// A communicator for a member whose commits are the run's.
 class WritingCommunicator final : public transport::PassingCommunicator {
  public:
   WritingCommunicator(std::unique_ptr<Communicator> to, Ledger& ledger)
@@ -68,7 +68,8 @@ class WritingCommunicator final : public transport::PassingCommunicator {
   Ledger& ledger_;
 };
 
-// Of a joiner: what it contributes to is live, what it follows comes from the ledger.
+// The communicator of a joiner: what it contributes to is live, what it follows comes from the
+// ledger.
 class JoiningCommunicator final : public transport::PassingCommunicator {
  public:
   JoiningCommunicator(std::unique_ptr<Communicator> live, Ledger& ledger)

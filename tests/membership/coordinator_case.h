@@ -67,7 +67,7 @@ class CoordinatorCase : public testing::Test {
       seconds -= step;
     }
   }
-  // Likewise, and these members report that they are there.
+  // The same, and these members report that they are there.
   void wait(double seconds, const std::vector<int>& present) {
     while (seconds > 0) {
       const double step = std::min(seconds, options_.report_s());

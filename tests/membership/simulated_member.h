@@ -108,7 +108,7 @@ class SimulatedMember final : public Host {
   // On its disk.
   std::optional<Checkpoint> checkpoint_;
   std::set<Sha256> blobs_;
-  // Of its process.
+  // The state of its process.
   std::unique_ptr<member::MemberMachine> machine_;
   uint64_t process_ = 0;
   uint64_t tick_ = 0;

@@ -99,9 +99,9 @@ TEST(CompletionShares, CountWhatTheBackwardPassComputesAgain) {
   EXPECT_LT(first("model.recompute=block"), first("model.recompute=none"));
 }
 
-TEST(StepParts, AreTheGroupsBytesAndWhenTheyBegin) {
+TEST(ExchangeParts, AreTheGroupsBytesAndWhenTheyBegin) {
   const config::Recipe recipe = recipe_of({});
-  const StepParts parts = step_parts(recipe, tensors_of(recipe));
+  const ExchangeParts parts = exchange_parts(recipe, tensors_of(recipe));
   const auto shares = completion_shares(recipe, tensors_of(recipe), (recipe.train.batch + 1) / 2);
   const std::vector<int64_t> sums = sums_of({});
   ASSERT_EQ(parts.all.size(), sums.size());
@@ -112,9 +112,9 @@ TEST(StepParts, AreTheGroupsBytesAndWhenTheyBegin) {
   }
   EXPECT_FALSE(parts.in_turn);
   const config::Recipe layer = recipe_of({"train.update=layer", "optim.clip=0"});
-  EXPECT_TRUE(step_parts(layer, tensors_of(layer)).in_turn);
+  EXPECT_TRUE(exchange_parts(layer, tensors_of(layer)).in_turn);
   const config::Recipe whole = recipe_of({"allreduce.hide=false"});
-  EXPECT_TRUE(step_parts(whole, tensors_of(whole)).all.empty());
+  EXPECT_TRUE(exchange_parts(whole, tensors_of(whole)).all.empty());
 }
 
 }  // namespace

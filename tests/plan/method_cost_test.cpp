@@ -174,7 +174,7 @@ TEST(MethodCost, AnAllReduceBeginsDuringTheBackwardPass) {
   const double line = links::transfer_seconds(members[0].link, traffic.sent_bytes,
                                               traffic.received_bytes, traffic.round_trips);
   // The exchange begins with the head's gradient, and its line is never free before its end.
-  const double first = method::step_parts(recipe, model.tensors).all.front().begins;
+  const double first = method::exchange_parts(recipe, model.tensors).all.front().begins;
   EXPECT_LT(first, 0.5);
   EXPECT_NEAR(cost.step_seconds, first * compute + line, 1e-9 * line);
   EXPECT_NEAR(cost.utilization, compute / (first * compute + line), 1e-9);

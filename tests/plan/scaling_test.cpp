@@ -12,12 +12,12 @@ namespace thinwire::plan {
 namespace {
 
 // The paper's settings of section 3.4, all with B = 4 M tokens.
-Clusters setting(double clusters, double devices, double flops, double gigabits) {
+LinkedClusters setting(double clusters, double devices, double flops, double gigabits) {
   return {clusters, devices, flops, gigabits * 1e9, 4e6};
 }
 
 TEST(Efficiency, IsComputeOverComputeAndExchange) {
-  const Clusters eight = setting(8, 8, 150e12, 0.8);
+  const LinkedClusters eight = setting(8, 8, 150e12, 0.8);
   for (const double parameters : {1e8, 1e11}) {
     const double compute = 32 * step_seconds(eight, parameters);
     const double both = compute + exchange_seconds(eight, parameters);
@@ -88,7 +88,7 @@ TEST(LossLaws, LambdaIsThePapersWithBytesASecond) {
 }
 
 TEST(LossLaws, TwoFormsOfTheLossAgree) {
-  const Clusters eight = setting(8, 8, 150e12, 0.8);
+  const LinkedClusters eight = setting(8, 8, 150e12, 0.8);
   for (const double steps : {1.0, 32.0, 1000.0}) {
     EXPECT_NEAR(loss_at_efficiency({}, eight, 1e9, 2e10, efficiency(eight, steps)),
                 local_loss({}, 1e9, 2e10, steps), 1e-12);
@@ -102,12 +102,12 @@ TEST(LossLaws, AllReduceAndLocalSgdAreClose) {
 }
 
 TEST(Spend, SpendsTheBudgetAndNoMore) {
-  const Clusters most = setting(8, 8, 150e12, 0.8);
+  const LinkedClusters most = setting(8, 8, 150e12, 0.8);
   const Budget budget{7 * 86400.0};
   const auto choices = spend({}, most, budget);
   ASSERT_EQ(choices.size(), 8U);
   for (const BudgetChoice& choice : choices) {
-    Clusters used = most;
+    LinkedClusters used = most;
     used.clusters = choice.clusters;
     const double steps = choice.tokens / used.batch_tokens;
     const double seconds = steps * (step_seconds(used, choice.parameters) +
@@ -133,9 +133,9 @@ RC_GTEST_PROP(EfficiencyProperty, StaysWithinOneAndGrowsWithBandwidthAndLocalSte
   const auto number = [](int low, int high) {
     return std::pow(10.0, *rc::gen::inRange(low * 10, high * 10) / 10.0);
   };
-  const Clusters some = {1 + number(-1, 3), number(0, 4), number(9, 16), number(3, 12),
-                         number(2, 8)};
-  Clusters wider = some;
+  const LinkedClusters some = {1 + number(-1, 3), number(0, 4), number(9, 16), number(3, 12),
+                               number(2, 8)};
+  LinkedClusters wider = some;
   wider.bandwidth_bit_s *= number(0, 2);
   const double steps = number(0, 4);
   const double share = efficiency(some, steps);
@@ -145,7 +145,7 @@ RC_GTEST_PROP(EfficiencyProperty, StaysWithinOneAndGrowsWithBandwidthAndLocalSte
 }
 
 TEST(Efficiency, IsEvaluatedAMillionTimesASecond) {
-  Clusters some;
+  LinkedClusters some;
   double sum = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 1; i <= 1'000'000; ++i) {

@@ -41,7 +41,7 @@ class MailboxWorld final : public CourierWorld {
   MailboxOptions options(const std::string& self) const {
     return mailbox_options(folder_.path(), self);
   }
-  // Of a participant.
+  // Where the files of a participant are.
   fs::path files_of(const std::string& name) const { return folder_.path() / "run" / name; }
 
  private:

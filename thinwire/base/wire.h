@@ -32,8 +32,9 @@ constexpr size_t wire_block(WireType type) {
   return type == WireType::kF32 || type == WireType::kBf16 ? 1 : 256;
 }
 
-// Whether sums of such values are worth encoding in the same format. One bit holds a sign, which of
-// a sum is too little: contributions are gathered, and everyone forms the sum.
+// Whether sums of such values are worth encoding in the same format. One bit does not suffice: it
+// holds a sign, and a sum has more to say. Contributions are gathered then, and everyone forms the
+// sum.
 constexpr bool holds_sums(WireType type) { return type != WireType::kInt1; }
 
 // For the formats with scales.

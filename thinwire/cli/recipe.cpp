@@ -39,7 +39,7 @@ struct RecipeArguments {
   bool markdown = false;
 };
 
-// Of the tables that choices bring.
+// What the tables that choices bring are for, by their names.
 std::map<std::string_view, std::string_view> sentences() {
   std::map<std::string_view, std::string_view> all;
   for (const auto* one : method::all_methods()) all[one->name] = one->sentence;

@@ -65,7 +65,7 @@ Result<std::unique_ptr<transport::Courier>> try_once(Access& access, const Ident
 
 bool no_server_exists(const Access& access) {
   return std::ranges::all_of(access.servers, [](const std::string& server) {
-    return names_nobody(parse_endpoint("address", server).host);
+    return is_unknown_host(parse_endpoint("address", server).host);
   });
 }
 

@@ -39,7 +39,7 @@ Endpoint parse_address(const std::string& option, const std::string& text);
 std::string address_text(const Endpoint& endpoint);
 
 // Whether it is certain that no machine has this name: false while names cannot be looked up.
-bool names_nobody(const std::string& host);
+bool is_unknown_host(const std::string& host);
 
 bool listens_everywhere(const Endpoint& listen);
 // This machine's addresses that others may be able to reach, IPv4 first; none if there is no

@@ -19,7 +19,7 @@ class ClusterServers final : public RunServers {
   ClusterServers(const ClusterOptions& options, events::MessageSink message)
       : entrance_(options), message_(std::move(message)) {}
 
-  Carrier carrier() const override { return Carrier::kCluster; }
+  ServedBy served_by() const override { return ServedBy::kCluster; }
   Seed new_seed(uint64_t run, const std::string& name) const override {
     return coordinators_seed(entrance_.account(), run, name);
   }

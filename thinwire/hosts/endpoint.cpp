@@ -91,7 +91,7 @@ std::string address_text(const Endpoint& endpoint) {
               : fmt::format("{}:{}", endpoint.host, endpoint.port);
 }
 
-bool names_nobody(const std::string& host) {
+bool is_unknown_host(const std::string& host) {
   addrinfo* found = nullptr;
   const int status = ::getaddrinfo(host.c_str(), nullptr, nullptr, &found);
   if (status == 0) ::freeaddrinfo(found);

@@ -148,20 +148,20 @@ void MailboxEntrance::store(const fs::path& server_folder) const {
   write_file(server_folder / kMailboxFile, folder_.string());
 }
 
-std::optional<Carrier> carrier_of(const fs::path& server_folder) {
-  if (fs::exists(server_folder / kClusterFile)) return Carrier::kCluster;
-  if (fs::exists(server_folder / kMailboxFile)) return Carrier::kMailbox;
-  if (fs::exists(server_folder / kAddressFile)) return Carrier::kOwnServer;
+std::optional<ServedBy> served_by(const fs::path& server_folder) {
+  if (fs::exists(server_folder / kClusterFile)) return ServedBy::kCluster;
+  if (fs::exists(server_folder / kMailboxFile)) return ServedBy::kMailbox;
+  if (fs::exists(server_folder / kAddressFile)) return ServedBy::kOwnServer;
   return std::nullopt;
 }
 
 std::unique_ptr<Entrance> load_entrance(const fs::path& server_folder) {
-  switch (carrier_of(server_folder).value_or(Carrier::kOwnServer)) {
-    case Carrier::kCluster:
+  switch (served_by(server_folder).value_or(ServedBy::kOwnServer)) {
+    case ServedBy::kCluster:
       return std::make_unique<ClusterEntrance>(read_cluster(server_folder / kClusterFile));
-    case Carrier::kMailbox:
+    case ServedBy::kMailbox:
       return std::make_unique<MailboxEntrance>(read_text_file(server_folder / kMailboxFile));
-    case Carrier::kOwnServer:
+    case ServedBy::kOwnServer:
       break;
   }
   return std::make_unique<OwnServerEntrance>(read_text_file(server_folder / kAddressFile),

@@ -22,7 +22,7 @@
 namespace thinwire::hosts {
 
 // What carries a run between its hosts.
-enum class Carrier : uint8_t { kOwnServer, kCluster, kMailbox };
+enum class ServedBy : uint8_t { kOwnServer, kCluster, kMailbox };
 
 class Entrance {
  public:
@@ -108,7 +108,7 @@ class MailboxEntrance final : public Entrance {
 };
 
 // What carries the run in a server's folder; nothing if it has not been served yet.
-std::optional<Carrier> carrier_of(const fs::path& server_folder);
+std::optional<ServedBy> served_by(const fs::path& server_folder);
 
 // The entrance that was stored there; an account's key is in its own file. Throws Error if a file
 // is damaged or missing, and UsageError as ClusterEntrance does.

@@ -69,7 +69,7 @@ void take_in(std::vector<Entry>& entries, const Entry& other) {
   }
 }
 
-// Those of `entries` that take_in would add to `others` or revoke there.
+// The entries that take_in would add to `others` or revoke there.
 template <typename Entry>
 std::vector<Entry> news(const std::vector<Entry>& entries, const std::vector<Entry>& others) {
   std::vector<Entry> news;

@@ -27,7 +27,7 @@ std::string date(int64_t seconds) {
 }
 
 void check_served(const fs::path& run_folder) {
-  if (carrier_of(run_folder / kServerFolder).has_value()) return;
+  if (served_by(run_folder / kServerFolder).has_value()) return;
   const std::string runs = checkpoint::runs_within(run_folder, {checkpoint::FolderOwner::kServe});
   throw UsageError(fmt::format(
       "{} is not the folder of a run that `thinwire serve` has served{}", run_folder.string(),

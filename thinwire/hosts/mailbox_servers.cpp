@@ -20,7 +20,12 @@ class MailboxServers final : public RunServers {
  public:
   explicit MailboxServers(const fs::path& folder) : folder_(fs::absolute(folder)) {}
 
-  Carrier carrier() const override { return Carrier::kMailbox; }
+  ServedBy served_by() const override { return ServedBy::kMailbox; }
+  Patience patience(Patience usual) const override {
+    usual.answer_s = kMailboxAnswerSeconds;
+    usual.arrival_s = kMailboxArrivalSeconds;
+    return usual;
+  }
   void check(const fs::path& run_folder) const override {
     check_served_mailbox(run_folder, folder_);
   }

@@ -61,7 +61,8 @@ void MemberConnection::claim_folder() {
   make_private_folder(own());
 }
 
-// Nobody knows there whether the key was enrolled before, but this folder.
+// Whether the key was enrolled before is known to this folder alone, because nobody answers at once
+// in a mailbox.
 void MemberConnection::enter_mailbox() {
   await_mailbox(access_);  // before anything is written
   claim_folder();

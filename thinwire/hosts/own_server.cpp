@@ -38,7 +38,7 @@ class OwnServer final : public RunServers {
     if (!address_.empty()) (void)parse_address("--address", address_);
   }
 
-  Carrier carrier() const override { return Carrier::kOwnServer; }
+  ServedBy served_by() const override { return ServedBy::kOwnServer; }
   std::string room(const config::Recipe& recipe, double files) const override {
     return check_room_for_store(recipe, fs::path(recipe.run.dir) / kServerFolder, files);
   }

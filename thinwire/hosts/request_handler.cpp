@@ -22,7 +22,7 @@ int64_t unix_now() { return static_cast<int64_t>(unix_seconds()); }
 
 }  // namespace
 
-Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
+RunKeys::RunKeys(fs::path run_folder, double token_days) : run_folder_(std::move(run_folder)) {
   const fs::path file = run_folder_ / kServerFolder / kTokenFile;
   if (!fs::exists(file)) store_seed(file, transport::make_token_secret());
   token_ = load_seed(file);
@@ -39,7 +39,7 @@ Admission::Admission(fs::path run_folder, double token_days) : run_folder_(std::
   load();
 }
 
-void Admission::load() {
+void RunKeys::load() {
   stamp_ = key_ring_stamp(run_folder_);
   ring_ = load_key_ring(run_folder_);
   std::set<PublicKey> revoked, members, auditors;
@@ -60,15 +60,14 @@ void Admission::load() {
   machines_ = std::move(machines);
 }
 
-bool Admission::update() {
+bool RunKeys::update() {
   if (key_ring_stamp(run_folder_) == stamp_) return false;
   load();
   return true;
 }
 
-Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const PublicKey& key,
-                                             std::optional<Role> wanted,
-                                             const std::string& machine) {
+Result<transport::NatsUser> RunKeys::enrol(const PublicKey& token, const PublicKey& key,
+                                           std::optional<Role> wanted, const std::string& machine) {
   std::string why_not;
   update_key_ring(run_folder_, [&](KeyRing& ring) {
     why_not = ring.enrol(token, key, unix_now(), wanted, machine);
@@ -81,19 +80,19 @@ Result<transport::NatsUser> Admission::enrol(const PublicKey& token, const Publi
   });
 }
 
-bool Admission::is_enrolled(const PublicKey& key) const {
+bool RunKeys::is_enrolled(const PublicKey& key) const {
   return std::ranges::any_of(
       ring_.keys, [&](const EnrolledKey& one) { return one.key == key && !one.revoked; });
 }
 
-void Admission::revoke(const PublicKey& key) {
+void RunKeys::revoke(const PublicKey& key) {
   update_key_ring(run_folder_, [&](KeyRing& ring) {
     const auto known = std::ranges::find(ring.keys, key, &EnrolledKey::key);
     if (known != ring.keys.end()) known->revoked = true;
   });
 }
 
-void Admission::number(std::span<const membership::Member> members) {
+void RunKeys::number(std::span<const membership::Member> members) {
   if (members.size() == numbered_) return;
   update_key_ring(run_folder_, [&](KeyRing& ring) {
     for (size_t id = 0; id < members.size(); ++id) {
@@ -104,28 +103,28 @@ void Admission::number(std::span<const membership::Member> members) {
   numbered_ = members.size();
 }
 
-bool Admission::is_revoked(const PublicKey& key) const {
+bool RunKeys::is_revoked(const PublicKey& key) const {
   const Lock lock(mutex_);
   return revoked_.contains(key);
 }
 
-std::string Admission::machine_of(const PublicKey& key) const {
+std::string RunKeys::machine_of(const PublicKey& key) const {
   const Lock lock(mutex_);
   const auto known = machines_.find(key);
   return known == machines_.end() ? "" : known->second;
 }
 
-bool Admission::is_member(const PublicKey& key) const {
+bool RunKeys::is_member(const PublicKey& key) const {
   const Lock lock(mutex_);
   return members_.contains(key);
 }
 
-bool Admission::is_auditor(const PublicKey& key) const {
+bool RunKeys::is_auditor(const PublicKey& key) const {
   const Lock lock(mutex_);
   return auditors_.contains(key);
 }
 
-bool Admission::is_known(const PublicKey& key) const {
+bool RunKeys::is_known(const PublicKey& key) const {
   return std::ranges::any_of(users(), [&](const transport::NatsUser& user) {
     const bool expired = user.expires != 0 && user.expires <= unix_now();
     return user.key == key && !user.revoked && !expired;

@@ -34,11 +34,11 @@ namespace thinwire::hosts {
 // meanwhile.
 
 // Used by one thread, except for what says otherwise.
-class Admission {
+class RunKeys {
  public:
   // Adds the ready file's token to the ring unless it is there. The token admits any number of
   // members for `token_days`; 0: without limit.
-  Admission(fs::path run_folder, double token_days);
+  RunKeys(fs::path run_folder, double token_days);
 
   // The secret of that token, and when it expires: seconds since 1970; 0: never.
   const Seed& token() const { return token_; }

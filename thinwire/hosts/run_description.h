@@ -86,8 +86,8 @@ struct RunDescription {
   uint64_t data_bytes() const;  // of all shards
 };
 
-// Of files that a member or the coordinator passes on apart from the description. decode_base is
-// total: kCorruptPayload for bytes that are no such list.
+// The list of files that a member or the coordinator passes on apart from the description.
+// decode_base is total: kCorruptPayload for bytes that are no such list.
 Bytes encode_base(const DescribedBase& base);
 Result<DescribedBase> decode_base(std::span<const uint8_t> bytes);
 

@@ -49,7 +49,7 @@ class ActivityDisplay {
   Condition changed_;
   bool ended_ GUARDED_BY(mutex_) = false;
   uint64_t changes_ GUARDED_BY(mutex_) = 0;
-  // Of the current activity; the text is empty while it trains.
+  // The current activity; its text is empty while the member trains.
   member::ActivityKind kind_ GUARDED_BY(mutex_) = member::ActivityKind::kAsking;
   std::string text_ GUARDED_BY(mutex_);
   std::string shown_ GUARDED_BY(mutex_);  // the last one shown

@@ -60,7 +60,7 @@ events::Summary MemberResults::summarise(uint64_t digest, uint64_t steps) const 
       summary.*field = mean(field);
     }
     take_means(&events::Summary::val_loss, summary);
-    // Other scores are no means: those of the members do not tell the run's.
+    // Scores that are no means over texts cannot be formed from the members' scores.
     std::erase_if(summary.scores, [](const auto& score) { return !score.first.ends_with(".acc"); });
     take_means(&events::Summary::scores, summary);
   }

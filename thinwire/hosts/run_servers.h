@@ -10,6 +10,7 @@
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/events/progress.h"
+#include "thinwire/hosts/access.h"
 #include "thinwire/hosts/cluster.h"
 #include "thinwire/hosts/connection_limit.h"
 #include "thinwire/hosts/entrance.h"
@@ -25,7 +26,7 @@ class RunServers {
  public:
   virtual ~RunServers() = default;
 
-  virtual Carrier carrier() const = 0;
+  virtual ServedBy served_by() const = 0;
   // Throws UsageError if the run's folder cannot be served with this.
   virtual void check(const fs::path& /*run_folder*/) const {}
   // Settles what the recipe leaves to what carries the run. Throws UsageError as
@@ -49,6 +50,8 @@ class RunServers {
                                                  const fs::path& run_folder);
   // Where the servers say who connects, how many connections everybody has; else null.
   virtual std::unique_ptr<ConnectionLimit> limit_connections(transport::Courier& courier);
+  // How long to wait for members' answers and blobs, where this is `usual` for servers.
+  virtual Patience patience(Patience usual) const { return usual; }
   // Whether nobody can say things under another's name.
   virtual bool checks_names() const { return true; }
 

@@ -64,7 +64,7 @@ class LossBoard {
   std::map<std::string, int64_t> taken_;                 // by set, the last step
 };
 
-// That of a run.
+// The board of a run's losses.
 LossBoard loss_board(const ServedRun& run);
 
 // What members do now. An active member computes until it announces its contribution to the first

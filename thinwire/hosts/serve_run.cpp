@@ -121,8 +121,8 @@ class Service {
   const fs::path folder_;
   const std::unique_ptr<Signer> signer_;
   const std::string name_;  // of the coordinator, and of the run
-  Admission admission_;
-  const MachineOf machine_of_ = [this](const PublicKey& key) { return admission_.machine_of(key); };
+  RunKeys keys_;
+  const MachineOf machine_of_ = [this](const PublicKey& key) { return keys_.machine_of(key); };
   const std::unique_ptr<RunServers> servers_;
   std::unique_ptr<transport::Courier> courier_;
   std::unique_ptr<SharedKeys> shared_keys_;       // with other coordinators; null: there are none
@@ -157,7 +157,7 @@ Service::Service(ServedRun run, std::unique_ptr<RunServers> servers, const Serve
       folder_(run_.recipe.run.dir),
       signer_(make_signer(run_.seed)),
       name_(participant_name(signer_->key())),
-      admission_(folder_, options.token_days),
+      keys_(folder_, options.token_days),
       servers_(std::move(servers)),
       plan_(run_.recipe, method::tensors_of(run_.recipe)),
       display_(run_.recipe, machine_of_, options.display),
@@ -187,7 +187,7 @@ void Service::connect() {
   const uint64_t files =
       run.data_bytes() + (run.base ? run.base->bytes() : 0) + (run.tasks ? run.tasks->bytes() : 0);
   options_.display.message(servers_->room(run_.recipe, static_cast<double>(files)));
-  servers_->start(run_.recipe, run_.seed, admission_.users());
+  servers_->start(run_.recipe, run_.seed, keys_.users());
   servers_->entrance().store(folder_ / kServerFolder);
   courier_ = servers_->connect();
   shared_keys_ = servers_->share_keys(*courier_, *signer_, folder_);
@@ -217,8 +217,8 @@ void Service::start_host() {
     if (!over_) end_.note(state);
   };
   options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
-  options.hooks.is_revoked = [this](const PublicKey& key) { return admission_.is_revoked(key); };
-  options.hooks.is_auditor = [this](const PublicKey& key) { return admission_.is_auditor(key); };
+  options.hooks.is_revoked = [this](const PublicKey& key) { return keys_.is_revoked(key); };
+  options.hooks.is_auditor = [this](const PublicKey& key) { return keys_.is_auditor(key); };
   options.hooks.check = [this, check = serve::payload_check(run_.recipe, plan_,
                                                             run_.description.founding.run,
                                                             sketch_seed(run_.seed))](
@@ -245,10 +245,8 @@ void Service::start_host() {
 
 void Service::start_requests() {
   if (options_.weights && !finished_before()) {
-    const bool mailbox = servers_->carrier() == Carrier::kMailbox;
-    Patience patience{.wait_s = kPartSeconds, .message = options_.display.message};
-    if (mailbox) patience.answer_s = kMailboxAnswerSeconds;
-    patience.arrival_s = mailbox ? kMailboxArrivalSeconds : kPartSeconds;
+    const Patience patience = servers_->patience(
+        {.arrival_s = kPartSeconds, .wait_s = kPartSeconds, .message = options_.display.message});
     weights_.emplace(*courier_, run_, patience, options_.display.message);
   }
   requests_ = std::make_unique<RequestHandler>(
@@ -273,16 +271,16 @@ void Service::start_requests() {
 
 // About those that send a join request; also called by the host's thread.
 std::string Service::why_no_member(const PublicKey& key) const {
-  if (admission_.is_revoked(key)) return "its key was revoked";
-  if (admission_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
-  if (!admission_.is_member(key)) return "its key is not enrolled as a member's";
+  if (keys_.is_revoked(key)) return "its key was revoked";
+  if (keys_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
+  if (!keys_.is_member(key)) return "its key is not enrolled as a member's";
   return "";
 }
 
 std::string Service::refusal(const Request& request) const {
-  if (admission_.is_revoked(request.requester)) return "the key was revoked";
+  if (keys_.is_revoked(request.requester)) return "the key was revoked";
   const bool newcomer = request.what == RequestKind::kEnrol;
-  if (!servers_->checks_names() && !newcomer && !admission_.is_known(request.requester)) {
+  if (!servers_->checks_names() && !newcomer && !keys_.is_known(request.requester)) {
     return "the key or token is not valid for the run";
   }
   const bool members_only =
@@ -323,7 +321,7 @@ void Service::announce(const std::string& message) {
 void Service::tell_ready() const {
   const Entrance& entrance = servers_->entrance();
   hosts::tell_ready(options_, run_.recipe, entrance,
-                    entrance.token(name_, admission_.token(), admission_.token_expires()));
+                    entrance.token(name_, keys_.token(), keys_.token_expires()));
 }
 
 void Service::maintain_servers() {
@@ -347,7 +345,7 @@ void Service::await_shared_keys() {
 
 void Service::check_keys() {
   if (shared_keys_) shared_keys_->serve_pending();
-  if (admission_.update()) servers_->set_users(admission_.users());
+  if (keys_.update()) servers_->set_users(keys_.users());
 }
 
 // Where it cannot be written to, as on a full disk, the run goes on, and it is tried again.
@@ -358,7 +356,7 @@ void Service::keep_folder() {
     check_keys();
     if (servers_->obstacle().empty()) ledger_.keep(monotonic_seconds());
     contributions_.keep(monotonic_seconds());
-    admission_.number(host_->state().members);
+    keys_.number(host_->state().members);
     folder_problem_.clear();
   } catch (const Error& problem) {
     if (std::exchange(folder_problem_, problem.what()) == problem.what()) return;
@@ -373,9 +371,9 @@ void Service::shut_out_excluded() {
   if (!leads()) return;
   const double now = monotonic_seconds();
   for (const membership::Member& member : host_->state().members) {
-    if (member.phase != membership::Phase::kExcluded || admission_.is_revoked(member.key)) continue;
+    if (member.phase != membership::Phase::kExcluded || keys_.is_revoked(member.key)) continue;
     const double since = excluded_.emplace(member.key, now).first->second;
-    if (now - since >= kFarewellSeconds) admission_.revoke(member.key);
+    if (now - since >= kFarewellSeconds) keys_.revoke(member.key);
   }
 }
 
@@ -384,8 +382,8 @@ void Service::shut_out_excluded() {
 void Service::shut_out_crowding() {
   if (!connections_) return;
   for (const PublicKey& owner : connections_->exceeded(monotonic_seconds())) {
-    if (!admission_.is_enrolled(owner)) continue;
-    admission_.revoke(owner);
+    if (!keys_.is_enrolled(owner)) continue;
+    keys_.revoke(owner);
     announce(fmt::format(
         "the participant with key {} was shut out: it had more than {} connections for {:g} s",
         key_id(owner), kMaxConnections, kToleratedSeconds));
@@ -416,7 +414,7 @@ Result<std::string> Service::enrol(const PublicKey& token, const PublicKey& key,
                                    std::optional<Role> wanted, const std::string& machine) {
   try {
     check_keys();
-    const Result<transport::NatsUser> user = admission_.enrol(token, key, wanted, machine);
+    const Result<transport::NatsUser> user = keys_.enrol(token, key, wanted, machine);
     if (!user) return tl::unexpected(user.error());
     check_keys();
     return servers_->entrance().jwt(name_, *user);

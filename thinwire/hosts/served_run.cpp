@@ -116,21 +116,21 @@ void check_founded(const RunDescription& before, const config::Recipe& recipe,
   }
 }
 
-std::string_view how_served(Carrier carrier) {
-  switch (carrier) {
-    case Carrier::kOwnServer:
+std::string_view how_served(ServedBy by) {
+  switch (by) {
+    case ServedBy::kOwnServer:
       return "has a server of its own; serve it without --nats and --mailbox";
-    case Carrier::kCluster:
+    case ServedBy::kCluster:
       return "is on a cluster; serve it with --nats and --creds";
-    case Carrier::kMailbox:
+    case ServedBy::kMailbox:
       return "has a mailbox; serve it with --mailbox";
   }
   return "";
 }
 
-void check_carrier(const fs::path& folder, Carrier carrier) {
-  const auto before = carrier_of(folder / kServerFolder);
-  if (!before || *before == carrier) return;
+void check_served_by(const fs::path& folder, ServedBy by) {
+  const auto before = served_by(folder / kServerFolder);
+  if (!before || *before == by) return;
   throw UsageError(fmt::format("the run in {} {}, or choose another run.dir", folder.string(),
                                how_served(*before)));
 }
@@ -285,7 +285,7 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
   const fs::path folder = recipe.run.dir;
   const uint64_t id = run_id(recipe, text);
   take_folder(run, folder);
-  check_carrier(folder, servers.carrier());
+  check_served_by(folder, servers.served_by());
   make_key(folder, servers, id, recipe.run.name);
   run.seed = coordinator_seed(folder);
   auto before = founded_in(folder);

@@ -131,9 +131,8 @@ bool MemberMachine::begin(const StartState& start, int64_t completed) {
   return true;
 }
 
-// Those that are closed. A round that the replica has begun is completed, and the last one is
-// computed, so that it ends as it does for everybody; likewise the one that may prove to be the
-// last.
+// The rounds that are closed. A round that the replica has begun is completed; the last one is
+// computed, so that it ends as it does for everybody, and so is one that may prove to be the last.
 ReplayedRounds MemberMachine::rounds_to_replay(uint64_t completed) const {
   const membership::State& state = view_.state();
   const uint64_t open = state.open.empty() ? state.next_round : state.open.front().round;

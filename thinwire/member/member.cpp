@@ -63,9 +63,9 @@ struct Replica {
 };
 
 // Everything that stays the same while replicas come and go.
-class Membership {
+class MemberRun {
  public:
-  Membership(transport::Courier& courier, const Signer& signer, MemberOptions options)
+  MemberRun(transport::Courier& courier, const Signer& signer, MemberOptions options)
       : options_(std::move(options)),
         text_{load_vocabulary(options_), {}, {}, {}},
         recipe_(resolved(options_.recipe, text_.vocabulary.get())),
@@ -216,7 +216,8 @@ class Membership {
     return start.frozen;
   }
 
-  // Those that a replica changes by merging are its own, so they are read again for the next one.
+  // A replica that changes the frozen weights by merging has its own, which are read again for the
+  // next.
   std::shared_ptr<train::FrozenWeights> frozen() {
     if (!method::find_adapter(recipe_.adapter.kind).merges) return own_frozen_;
     return own_frozen_ != nullptr ? std::move(own_frozen_) : load_frozen();
@@ -437,7 +438,7 @@ void check_hosted(const config::Recipe& recipe) {
 }
 
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options) {
-  return Membership(courier, signer, std::move(options)).take_part();
+  return MemberRun(courier, signer, std::move(options)).take_part();
 }
 
 }  // namespace thinwire::member

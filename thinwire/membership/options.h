@@ -54,9 +54,9 @@ struct Options {
   double return_s() const { return timeout_s / 100; }
 };
 
-// Those of a run with this recipe.
+// The options of a run with this recipe.
 Options options_of(const config::Recipe& recipe);
-// Those by which time goes, of a run with this section.
+// The options by which time goes, of a run with this section.
 Options options_of(const config::SyncSection& sync);
 // Whether evaluations of a run decide something (Options::watch).
 bool decides_by_evaluations(const config::Recipe& recipe);

@@ -76,7 +76,7 @@ struct Speed {
   bool operator==(const Speed&) const = default;
 };
 enum class OffenceKind : uint8_t {
-  kPayload,  // a payload of its could not count; an honest one's cannot either, now and then
+  kPayload,  // its payload could not count, which happens to honest members now and then
   kConduct,  // it misuses the store, or does not compute what it is assigned
 };
 struct Offence {

@@ -24,7 +24,7 @@ struct OptimizerNumbers {
   double lr = 0, beta1 = 0, beta2 = 0, momentum = 0, warmup = 0;
 };
 
-// Those that suit AdamW, and Muon with the AdamW that takes its rest: the rate
+// The numbers that suit AdamW, and Muon with the AdamW that takes its rest: the rate
 //
 //   min(0.62, 0.16 (tokens / 256)^1/3 (10 000 / steps)^1/2) / width
 //

@@ -120,7 +120,7 @@ std::vector<double> completion_shares(const config::Recipe& recipe,
   return shares;
 }
 
-StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
+ExchangeParts exchange_parts(const config::Recipe& recipe, std::span<const TensorSpec> tensors) {
   const bool in_turn = streams(recipe);
   const bool projects = recipe.optim.gradients == config::GradientCoordinates::kProjected;
   if (projects || !(in_turn || hides_sums(recipe, RunKind::kJob))) return {};
@@ -130,7 +130,7 @@ StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> t
   const std::vector<GradientGroup> groups = gradient_groups(tensors);
   const std::vector<GroupRange> ranges = group_ranges(tensors);
   const std::vector<int64_t> sums = gradient_sums(recipe, tensors, RunKind::kJob);
-  StepParts parts{{}, in_turn};
+  ExchangeParts parts{{}, in_turn};
   double all = 0;
   for (size_t i = 0; i < sums.size(); ++i) {
     const int number = in_turn ? groups[i].number : ranges[i].group;
@@ -140,7 +140,7 @@ StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> t
     parts.all.push_back({bytes, shares[static_cast<size_t>(group - groups.begin())]});
     all += bytes;
   }
-  for (StepPart& part : parts.all) part.bytes /= all;
+  for (ExchangePart& part : parts.all) part.bytes /= all;
   return parts;
 }
 

@@ -51,7 +51,7 @@ std::vector<double> completion_shares(const config::Recipe& recipe,
 
 // How the exchange of a step is spread over it (Method::parts). That of projected gradients, with
 // its basis sums (method/gradient_sums.h), has no parts.
-StepParts step_parts(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
+ExchangeParts exchange_parts(const config::Recipe& recipe, std::span<const TensorSpec> tensors);
 
 // What model.recompute adds to a token's operations.
 double recomputed_flops(const config::Recipe& recipe, const TokenWork& work);
@@ -88,7 +88,7 @@ struct BasisSum {
   int64_t elements = 0;
 };
 
-// Those of a training step, counted from 0; none unless the recipe's workers average projected
+// The sums of a training step, counted from 0; none unless the recipe's workers average projected
 // gradients at every step, in bases that follow the gradients. `tensors` are the model's.
 std::vector<BasisSum> basis_sums(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                                  int64_t step);

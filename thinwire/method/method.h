@@ -27,14 +27,14 @@ struct Piece {
 };
 
 // A part of a step's exchange that begins during the step's computation, as shares of both.
-struct StepPart {
+struct ExchangePart {
   double bytes = 1;
   double begins = 1;  // when so much of the computation is done
 };
 
 // In the order in which they begin.
-struct StepParts {
-  std::vector<StepPart> all;
+struct ExchangeParts {
+  std::vector<ExchangePart> all;
   // Whether each is awaited as soon as the next has begun, the last after the step; else all are
   // awaited after the step.
   bool in_turn = false;
@@ -93,7 +93,8 @@ struct Method {
   // How the exchange of a step is spread over it; no parts: all of it comes after the step's
   // computation, as it does if this is null. model.vocab must be set. Only of methods without
   // pieces (Traffic::pieces) and overlap.
-  StepParts (*parts)(const config::Recipe& recipe, std::span<const TensorSpec> tensors) = nullptr;
+  ExchangeParts (*parts)(const config::Recipe& recipe,
+                         std::span<const TensorSpec> tensors) = nullptr;
   // Whether it takes gradients one after another during the backward pass, with train.update =
   // layer. Where workers take local steps, the method inside their clusters decides.
   bool streams = false;

@@ -50,7 +50,8 @@ struct Operation {
 // while they are computed, and before the next step. Groups of one member have none.
 using OperationsAfter = std::function<std::vector<Operation>(int64_t step)>;
 
-// Those of a run. `tensors` are the model's; they and the recipe must outlive what is returned.
+// The operations of a run. `tensors` are the model's; they and the recipe must outlive what is
+// returned.
 OperationsAfter operations_of(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                               RunKind kind = RunKind::kJob);
 

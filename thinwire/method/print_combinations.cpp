@@ -153,7 +153,7 @@ class Table {
     }
   }
 
-  // Those that are refused, but not because of what one of them needs.
+  // The pairs that are refused, but not because of what one of the two needs.
   std::vector<Pair> refused() const {
     std::vector<Pair> own;
     for (const Pair& pair : pairs_) {

@@ -35,10 +35,10 @@ struct Demand {
 };
 
 // On hosts of their own members sum gradients that are kept in one piece (method/gradient_sums.h).
-method::StepParts parts_of(const method::Method& method, const config::Recipe& recipe,
-                           const PlannedModel& model, bool hosts) {
+method::ExchangeParts parts_of(const method::Method& method, const config::Recipe& recipe,
+                               const PlannedModel& model, bool hosts) {
   if (method.parts == nullptr) return {};
-  method::StepParts parts = method.parts(recipe, model.tensors);
+  method::ExchangeParts parts = method.parts(recipe, model.tensors);
   if (hosts && !parts.in_turn) return {};
   return parts;
 }

@@ -154,13 +154,13 @@ class RunSimulator {
   }
 
   void compute_in_parts(const Places& places, const method::Piece& piece,
-                        const method::StepParts& parts) {
+                        const method::ExchangeParts& parts) {
     double done = 0;
     std::deque<std::vector<double>> arrivals;
     const auto wait_for = [&](size_t left) {
       for (; arrivals.size() > left; arrivals.pop_front()) wait(places, arrivals.front());
     };
-    for (const method::StepPart& part : parts.all) {
+    for (const method::ExchangePart& part : parts.all) {
       compute(places, part.begins - done);
       done = part.begins;
       method::Piece sum = piece;

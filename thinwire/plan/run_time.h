@@ -22,10 +22,10 @@ struct RunSchedule {
       0;  // sends of a piece at the start of the run that are waited for at once
   std::vector<method::Piece> pieces;
   method::Clusters clusters;          // consecutive members; as many clusters as members: none
-  method::StepParts parts;            // of the only piece, which is sent in every step
+  method::ExchangeParts parts;        // of the only piece, which is sent in every step
   std::vector<method::Piece> inside;  // every step, by cluster; empty: nothing
   int64_t inside_overlap = 0;
-  method::StepParts inside_parts;  // without overlap
+  method::ExchangeParts inside_parts;  // without overlap
   bool relay = true;  // a relay passes a payload on to all; else its sender sends it to each
   // On many hosts (docs/hosts.md): a server stores everything, and nobody fetches anything before
   // all have sent. Members of one site receive each other's payloads over their line, too.

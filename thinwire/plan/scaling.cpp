@@ -14,12 +14,12 @@ namespace {
 constexpr double kBitsPerByte = 8;
 
 // Exchange time over computation time with one exchange per step: 2 (m-1) n C_d / (3 B W).
-double exchange_share(const Clusters& setting) {
+double exchange_share(const LinkedClusters& setting) {
   return 2 * (setting.clusters - 1) * setting.devices * setting.flops * kBitsPerByte /
          (3 * setting.batch_tokens * setting.bandwidth_bit_s);
 }
 
-BudgetChoice spend_on(const LossLaws& laws, const Clusters& setting, const Budget& budget,
+BudgetChoice spend_on(const LossLaws& laws, const LinkedClusters& setting, const Budget& budget,
                       double local_steps) {
   BudgetChoice choice;
   choice.clusters = static_cast<int>(setting.clusters);
@@ -37,7 +37,7 @@ BudgetChoice spend_on(const LossLaws& laws, const Clusters& setting, const Budge
 
 }  // namespace
 
-void check_clusters(const Clusters& setting) {
+void check_clusters(const LinkedClusters& setting) {
   if (!(setting.clusters >= 1)) {
     throw UsageError(fmt::format("clusters must be >= 1, got {}", setting.clusters));
   }
@@ -49,21 +49,21 @@ void check_clusters(const Clusters& setting) {
   }
 }
 
-double step_seconds(const Clusters& setting, double parameters) {
+double step_seconds(const LinkedClusters& setting, double parameters) {
   return 6 * parameters * setting.batch_tokens / setting.clusters /
          (setting.devices * setting.flops);
 }
 
-double exchange_seconds(const Clusters& setting, double parameters) {
+double exchange_seconds(const LinkedClusters& setting, double parameters) {
   return 4 * parameters * (setting.clusters - 1) / setting.clusters * kBitsPerByte /
          setting.bandwidth_bit_s;
 }
 
-double efficiency(const Clusters& setting, double local_steps) {
+double efficiency(const LinkedClusters& setting, double local_steps) {
   return 1 / (1 + exchange_share(setting) / local_steps);
 }
 
-double local_steps_for(const Clusters& setting, double target) {
+double local_steps_for(const LinkedClusters& setting, double target) {
   return exchange_share(setting) * target / (1 - target);
 }
 
@@ -80,17 +80,18 @@ double local_loss(const LossLaws& laws, double parameters, double tokens, double
   return laws.loss_per_local_step * local_steps + laws.local_sgd.loss(parameters, tokens);
 }
 
-double loss_per_efficiency(const LossLaws& laws, const Clusters& setting) {
+double loss_per_efficiency(const LossLaws& laws, const LinkedClusters& setting) {
   return laws.loss_per_local_step * exchange_share(setting);
 }
 
-double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double parameters,
+double loss_at_efficiency(const LossLaws& laws, const LinkedClusters& setting, double parameters,
                           double tokens, double efficiency) {
   return loss_per_efficiency(laws, setting) * efficiency / (1 - efficiency) +
          laws.local_sgd.loss(parameters, tokens);
 }
 
-std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, const Budget& budget) {
+std::vector<BudgetChoice> spend(const LossLaws& laws, const LinkedClusters& most,
+                                const Budget& budget) {
   check_clusters(most);
   if (!(budget.seconds > 0)) {
     throw UsageError(fmt::format("the budget must be > 0 seconds, got {}", budget.seconds));
@@ -101,7 +102,7 @@ std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, cons
   }
   std::vector<BudgetChoice> choices;
   for (int clusters = 1; clusters <= most.clusters; ++clusters) {
-    Clusters setting = most;
+    LinkedClusters setting = most;
     setting.clusters = clusters;
     BudgetChoice best = spend_on(laws, setting, budget, 1);
     for (double steps = 2; clusters > 1 && steps < kMaxLocalSteps; steps *= 2) {

@@ -9,7 +9,7 @@
 namespace thinwire::plan {
 
 // Clusters that train one model together: fast inside, joined by a slow link.
-struct Clusters {
+struct LinkedClusters {
   double clusters = 8;             // m
   double devices = 8;              // n, in each cluster
   double flops = 150e12;           // C_d, FLOP/s that a device actually achieves
@@ -18,19 +18,19 @@ struct Clusters {
 };
 
 // Throws UsageError naming an invalid field: clusters < 1, or another value <= 0.
-void check_clusters(const Clusters& setting);
+void check_clusters(const LinkedClusters& setting);
 
 // Seconds of one step inside a cluster, 6 N (B/m) / (n C_d) (eq. 3.3), and of one exchange between
 // clusters, 4 N (m-1) / (m W) (eq. 3.4: a ring all-reduce of 16-bit parameters).
-double step_seconds(const Clusters& setting, double parameters);
-double exchange_seconds(const Clusters& setting, double parameters);
+double step_seconds(const LinkedClusters& setting, double parameters);
+double exchange_seconds(const LinkedClusters& setting, double parameters);
 
 // K, the share of time spent computing with one exchange every `local_steps` (s) steps (eq. 3.5):
 // 1 / (1 + 2 (m-1) n C_d / (3 B s W)). The model's size cancels. In (0, 1].
-double efficiency(const Clusters& setting, double local_steps);
+double efficiency(const LinkedClusters& setting, double local_steps);
 
 // The local steps at which efficiency() is `target`, in (0, 1); 0 for one cluster.
-double local_steps_for(const Clusters& setting, double target);
+double local_steps_for(const LinkedClusters& setting, double target);
 
 // L(N, D) = E + (Nc / N)^alpha + (Dc / D)^beta, nats per token, for N parameters and D tokens of
 // training (Hoffmann et al. 2022, arXiv 2203.15556, eq. 2, whose A is Nc^alpha and B is Dc^beta).
@@ -62,8 +62,8 @@ double local_loss(const LossLaws& laws, double parameters, double tokens, double
 
 // lambda = 2 alpha_s n C_d (m-1) / (3 W B), and L(K, N) = lambda K / (1-K) + L(N) (eq. 3.7),
 // for an efficiency below 1.
-double loss_per_efficiency(const LossLaws& laws, const Clusters& setting);
-double loss_at_efficiency(const LossLaws& laws, const Clusters& setting, double parameters,
+double loss_per_efficiency(const LossLaws& laws, const LinkedClusters& setting);
+double loss_at_efficiency(const LossLaws& laws, const LinkedClusters& setting, double parameters,
                           double tokens, double efficiency);
 
 // What can be spent: up to `clusters.clusters` clusters for this long. A model is trained on a
@@ -85,7 +85,8 @@ struct BudgetChoice {
 // For each number of clusters, the local steps that give the lowest loss with the largest model
 // that the budget pays for: K m n C_d seconds = 6 N tokens. A single cluster needs no exchange and
 // follows the all-reduce law. Throws UsageError for a budget <= 0.
-std::vector<BudgetChoice> spend(const LossLaws& laws, const Clusters& most, const Budget& budget);
+std::vector<BudgetChoice> spend(const LossLaws& laws, const LinkedClusters& most,
+                                const Budget& budget);
 
 // The choice with the lowest loss; `choices` is not empty.
 const BudgetChoice& best_choice(std::span<const BudgetChoice> choices);
@@ -93,7 +94,7 @@ const BudgetChoice& best_choice(std::span<const BudgetChoice> choices);
 // One curve of the paper's figure 4.
 struct Scenario {
   int number = 1;  // of section 3.4
-  Clusters setting;
+  LinkedClusters setting;
 };
 
 // All curves of the three scenarios.

@@ -63,8 +63,8 @@ class PayloadFilter {
   PayloadFilter(double timeout_s, double quorum, std::function<bool(int member)> may_contribute)
       : timeout_s_(timeout_s), quorum_(quorum), may_contribute_(std::move(may_contribute)) {}
 
-  // An offer or its announcement was received; the order of these calls decides which was first. Of
-  // one member's for an operation, the first kMaxOffers are remembered; false for the others.
+  // An offer or its announcement was received; the order of these calls decides which was first.
+  // The first kMaxOffers of a member for an operation are remembered; false for the others.
   bool offered(const membership::Offer& offer);
   // The payload of an offer has arrived with this content; none: it holds nothing to compare. A
   // failure is its verdict. `roster`: the members that contribute to the operation. If the same

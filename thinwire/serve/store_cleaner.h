@@ -36,7 +36,7 @@ class UnusedPayloads {
   void offered(uint64_t round, const std::string& holder, const transport::BlobId& payload);
   // The round was closed by this record.
   void closed(uint64_t round, uint64_t sequence) { closed_at_[round] = sequence; }
-  // Those that are not needed once only records after `replayable_from` can be replayed, and no
+  // What is not needed once only records after `replayable_from` can be replayed, and no
   // payload of a round before `countable_from` can count any more; each is returned once.
   std::vector<Holding> take(uint64_t replayable_from, uint64_t countable_from);
 

@@ -100,8 +100,8 @@ class SumMaker {
     Sha256 sum;
   };
 
-  // How far behind the next round to open one may be whose sums are formed or kept: the last four
-  // that are closed.
+  // Sums are formed and kept for rounds that are at most so many behind the next one to open: those
+  // that are open, and the last four that are closed.
   uint64_t kept_rounds() const { return plan_.overlap() + 5; }
   std::unique_ptr<Job> job_of(const Waiting& waiting, const membership::State& state) const;
   bool is_left_to_members(const Job& job, const membership::State& state,

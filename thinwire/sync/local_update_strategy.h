@@ -103,7 +103,7 @@ class InnerTraining {
   std::vector<StateTensor> state();
   // Clears the strategy's state, as if the run began with the current weights.
   void forget() { strategy_->reset(); }
-  std::vector<StateBytes> in_flight() { return strategy_->in_flight(); }
+  std::vector<StatePayload> in_flight() { return strategy_->in_flight(); }
 
  private:
   tensor::Arena& params_;
@@ -133,7 +133,7 @@ class LocalUpdateStrategy : public Strategy {
   }
   // The inner training's; a derived class adds its own.
   std::vector<StateTensor> state() override { return inner_.state(); }
-  std::vector<StateBytes> in_flight() final { return inner_.in_flight(); }
+  std::vector<StatePayload> in_flight() final { return inner_.in_flight(); }
   tensor::Arena* shared() final { return &shared_; }
 
  protected:

@@ -28,7 +28,7 @@ struct MemberShares {
   std::vector<float> weights;  // by contributor, above 0
 };
 
-// Those of a round's active members.
+// The shares of a round's active members.
 MemberShares shares_of(const Round& round);
 
 // Functions and their failures are those of transport::Communicator; used by the same thread.

@@ -55,7 +55,7 @@ using thinwire::Agreement;
 
 // A payload of this worker that is in flight, not yet applied by anyone: local state of varying
 // size.
-struct StateBytes {
+struct StatePayload {
   std::string name;
   Bytes* bytes;  // empty: nothing is in flight
 };
@@ -120,7 +120,7 @@ class Strategy {
   // Resets the state to what it is in a new run: zeros, unless a strategy starts differently.
   virtual void reset();
   // Payloads in flight, which are also saved in checkpoints; the pointers stay valid.
-  virtual std::vector<StateBytes> in_flight() { return {}; }
+  virtual std::vector<StatePayload> in_flight() { return {}; }
   // If workers train their own weights: the weights that all replicas agree on, which are
   // evaluated, compared, saved and exported. Otherwise null: these are then the params.
   virtual tensor::Arena* shared() { return nullptr; }

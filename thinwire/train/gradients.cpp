@@ -61,8 +61,8 @@ double accumulate_gradients(model::Model& model, const StepRows& step, tensor::G
   const int64_t rows = row_count(step);
   const double a_row =
       step.marks.weights.empty() ? static_cast<double>(step.sequence) : step.counted_a_row;
-  const double of_rows = static_cast<double>(step.of_rows > 0 ? step.of_rows : rows);
-  const auto scale = static_cast<float>(1.0 / (of_rows * a_row));
+  const double worker_rows = static_cast<double>(step.worker_rows > 0 ? step.worker_rows : rows);
+  const auto scale = static_cast<float>(1.0 / (worker_rows * a_row));
   double loss = 0;
   for (int64_t first = 0; first < rows; first += step.max_rows) {
     const int64_t count = std::min(step.max_rows, rows - first);

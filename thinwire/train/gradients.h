@@ -29,7 +29,7 @@ struct StepRows {
   // workers; 0: all.
   double counted_a_row = 0;
   model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
-  int64_t of_rows = 0;  // these are so many of a worker's rows, whose number counts; 0: all of them
+  int64_t worker_rows = 0;  // all rows that the worker has in the step; 0: these are all of them
 };
 
 // Rows [first, first + count) of a step, all else unchanged.

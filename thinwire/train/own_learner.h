@@ -28,7 +28,7 @@ struct OwnStep {
   int64_t step = 0;  // counted from 0
   float learning_rate = 0;
   std::span<const uint64_t> rows;
-  // Of a language model: [rows, sequence + 1], as in data::RowBlock; else empty.
+  // The tokens of a language model's rows, [rows, sequence + 1], as in data::RowBlock; else empty.
   std::span<const int32_t> tokens = {};
   int64_t sequence = 0;
   // With optim.method = own: the weights are new, and what the program's optimizer has learnt of

@@ -54,7 +54,7 @@ class Reference {
   // The pairs, all of them, of the rows in use of a set.
   void add(const std::string& set, const UsedRows& used, std::span<const PairLikelihoods> pairs);
 
-  // Those of these rows, one after the other. Throws Error for a row that is not in use.
+  // The pairs of these rows, one after the other. Throws Error for a row that is not in use.
   std::vector<PairLikelihoods> of(const std::string& set, const data::Rows& rows,
                                   std::span<const uint64_t> indices) const;
 

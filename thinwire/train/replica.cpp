@@ -71,7 +71,7 @@ void Replica::restore() {
         start.resume->read_worker(own, part);
       }
     }
-    for (const sync::StateBytes& part : strategy_->in_flight()) {
+    for (const sync::StatePayload& part : strategy_->in_flight()) {
       *part.bytes = start.resume->read_worker_bytes(own, part.name);
     }
   }
@@ -177,7 +177,7 @@ checkpoint::WorkerState Replica::state() {
     const bool agreed = part.agreement == sync::Agreement::kConsensus;
     (agreed ? state.consensus : state.local).push_back(part.view());
   }
-  for (const sync::StateBytes& part : strategy_->in_flight()) {
+  for (const sync::StatePayload& part : strategy_->in_flight()) {
     state.in_flight.push_back({part.name, *part.bytes});
   }
   return state;

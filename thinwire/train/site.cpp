@@ -51,7 +51,7 @@ Part share_of(int64_t rows, int rank, int ranks) {
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
 
-// Those that have rows.
+// The ranks that have rows.
 transport::Contributors contributors(int64_t rows, int ranks) {
   transport::Contributors all;
   for (int rank = 0; rank < ranks; ++rank) {
@@ -67,7 +67,7 @@ int64_t row_count(const StepRows& rows) {
 // A rank's rows, to be divided by the number of all.
 StepRows own_rows(const StepRows& rows, const Part& part) {
   StepRows own = part_of(rows, part.first, part.count);
-  own.of_rows = row_count(rows);
+  own.worker_rows = row_count(rows);
   return own;
 }
 

@@ -66,7 +66,7 @@ class Hub {
  private:
   struct Deadline;
 
-  // Those that are waited for.
+  // The members that are waited for.
   using Awaited = std::function<std::vector<int>()>;
   // What waits and what forms sums lets go of the mutex meanwhile.
   std::optional<Failure> wait(const Deadline& deadline, const std::function<bool()>& ready,

@@ -23,14 +23,14 @@ namespace {
 constexpr double kLargestCurveStep = 1024;
 
 struct EfficiencyArguments {
-  plan::Clusters setting;
+  plan::LinkedClusters setting;
   double local_steps = 32;
   int scenario = 0;  // 0: only the given setting
   PlanOutput output;
 };
 
 struct LossArguments {
-  plan::Clusters setting;
+  plan::LinkedClusters setting;
   std::string constants;
   plan::LossLaws laws;
   double parameters = 1e9;
@@ -41,7 +41,7 @@ struct LossArguments {
   PlanOutput output;
 };
 
-void add_clusters(CLI::App& app, plan::Clusters& setting) {
+void add_clusters(CLI::App& app, plan::LinkedClusters& setting) {
   add_count(app, "--clusters,-m", setting.clusters, 1, 4096, "Clusters, m");
   add_count(app, "--devices,-n", setting.devices, 1, 1'000'000'000, "Devices in each cluster, n");
   add_quantity(app, "--flops", setting.flops, kRate, "FLOP/s",
@@ -66,7 +66,7 @@ std::vector<plan::Scenario> scenarios_of(const EfficiencyArguments& arguments) {
   return chosen;
 }
 
-std::string label_of(const plan::Clusters& setting) {
+std::string label_of(const plan::LinkedClusters& setting) {
   return fmt::format("m {}, n {}, {} TFLOP/s, {}", setting.clusters, setting.devices,
                      setting.flops / 1e12, format_rate(setting.bandwidth_bit_s));
 }
@@ -77,7 +77,7 @@ std::vector<double> curve_steps() {
   return steps;
 }
 
-nlohmann::ordered_json clusters_json(const plan::Clusters& setting) {
+nlohmann::ordered_json clusters_json(const plan::LinkedClusters& setting) {
   return {{"clusters", setting.clusters},
           {"devices", setting.devices},
           {"flops", setting.flops},

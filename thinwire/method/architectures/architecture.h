@@ -106,7 +106,7 @@ std::vector<TensorSpec> tensors_of(const config::Recipe& recipe);
 // At train.sequence. Without the gradients of tensors that are not trained.
 double train_flops_per_token(const config::Recipe& recipe);
 
-// Those that products read: all but an embedding that is not the head as well.
+// Which tensors products read: all but an embedding that is not the head as well.
 std::vector<bool> multiplied_tensors(const ModelSpec& model, std::span<const TensorSpec> tensors);
 
 int64_t parameter_count(std::span<const TensorSpec> tensors);

@@ -91,7 +91,7 @@ const Method kAllReduce = {
     .traffic = traffic,
     .state = state,
     .operations = operations,
-    .parts = step_parts,
+    .parts = exchange_parts,
     .streams = true,
     .keeps_bf16_weights = true,
 };

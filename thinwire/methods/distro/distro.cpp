@@ -111,7 +111,7 @@ class Distro final : public Strategy {
     applier_.reset();
   }
 
-  std::vector<StateBytes> in_flight() override {
+  std::vector<StatePayload> in_flight() override {
     if (options_.overlap == 0) return {};
     return {{"payload", &payload_}};
   }

@@ -163,10 +163,10 @@ struct TakeFromTiles {
     }
   }
 
-  // Bits above zero that separate what is taken: the absolute values above them, and so many of
-  // those that equal them that there are `kept`, or all if fewer are nonzero. `largest` is the
-  // largest absolute value of the lane; reached(tried) returns how many of the lane's have at least
-  // such bits.
+  // The bits of the least absolute value that is taken, not 0: all values with greater bits are
+  // taken, and of those with the same bits as many as are missing from `kept`; all if fewer than
+  // `kept` are nonzero. `largest`: the largest absolute value of the lane. reached(tried): how many
+  // of the lane's values have at least the bits `tried`.
   template <typename Lanes, typename Reached>
   THINWIRE_DEVICE uint32_t least_taken(Lanes& lanes, float largest, const Reached& reached) const {
     // `kept` values or more reach `low`, or it is 1; fewer reach `high`.

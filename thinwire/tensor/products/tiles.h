@@ -61,7 +61,7 @@ struct Bf16Tiles : Tiles<Bf16> {
 const Tiles<float>* avx512_fp32_tiles();
 const Bf16Tiles* avx512_bf16_tiles();
 const Bf16Tiles* amx_bf16_tiles();
-// Those of the implementation that gemm() uses (gemm.h); null if it has none.
+// The tiles of the implementation that gemm() uses (gemm.h); null if it has none.
 const Bf16Tiles* bf16_tiles();
 
 }  // namespace thinwire::tensor

@@ -9,7 +9,7 @@
 #include "thinwire/base/mutex.h"
 #include "thinwire/transport/courier/blob_transfers.h"
 #include "thinwire/transport/courier/listener.h"
-#include "thinwire/transport/courier/record_reader.h"
+#include "thinwire/transport/courier/stream_reader.h"
 #include "thinwire/transport/nats/courier_nats.h"
 #include "thinwire/transport/nats/nats_answers.h"
 #include "thinwire/transport/nats/nats_requests.h"
@@ -75,7 +75,7 @@ class JetstreamCourier final : public Courier, private ChunkWire {
  private:
   struct Reader {
     std::string stream;
-    RecordReader reader;
+    StreamReader reader;
     std::shared_ptr<Reading> listener;
     double poll_at;
   };
@@ -237,7 +237,7 @@ std::unique_ptr<Subscription> JetstreamCourier::read(const std::string& stream, 
   auto listener = std::make_shared<Reading>(std::move(take));
   thread_.post([this, stream, first, listener] {
     const uint64_t number = connection_->subscribe(subjects_.stored_record(stream));
-    readers_.emplace(number, Reader{stream, RecordReader(first), listener, 0});
+    readers_.emplace(number, Reader{stream, StreamReader(first), listener, 0});
     ask_records(number);
   });
   return std::make_unique<ListenerSubscription<Reading>>(listener, [this, listener] {
@@ -351,7 +351,7 @@ void JetstreamCourier::ask_records(uint64_t number) {
     const auto take = [this, number, sequence = *sequence](Result<NatsMessage> message) {
       const auto still = readers_.find(number);
       if (still == readers_.end()) return;
-      RecordReader& records = still->second.reader;
+      StreamReader& records = still->second.reader;
       // Without an answer, it is requested again at the reader's next poll.
       if (!message) return records.unanswered(sequence);
       if (is_missing(*message)) {

@@ -74,7 +74,7 @@ class TlsStream {
   void send(std::span<const uint8_t> bytes);
   size_t unsent() const { return out_.size() - sent_; }
   bool handshaken() const { return handshaken_; }
-  // Those that the other side has presented, DER.
+  // The certificates that the other side has presented, DER.
   std::vector<Bytes> peer_certificates() const;
   // What has arrived since the last call.
   Bytes take() { return std::exchange(in_, {}); }

@@ -36,7 +36,7 @@ using Held = std::unique_ptr<T, Release>;
 
 std::string reason_of_tls() {
   const char* const reason = ERR_reason_error_string(ERR_peek_last_error());
-  return reason == nullptr ? "for no reason that it gives" : reason;
+  return reason == nullptr ? "OpenSSL gives no reason" : reason;
 }
 
 void require_tls(bool done, const char* what) {

@@ -13,9 +13,9 @@
 
 namespace thinwire::transport {
 
-class RecordReader {
+class StreamReader {
  public:
-  explicit RecordReader(uint64_t first) : next_(first) {}
+  explicit StreamReader(uint64_t first) : next_(first) {}
 
   // A sequence to request now; nothing if enough have been requested or the stream has ended.
   std::optional<uint64_t> next_to_ask();

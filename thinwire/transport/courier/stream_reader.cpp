@@ -1,4 +1,4 @@
-#include "thinwire/transport/courier/record_reader.h"
+#include "thinwire/transport/courier/stream_reader.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ constexpr size_t kMaxAhead = 64;
 
 }  // namespace
 
-std::optional<uint64_t> RecordReader::next_to_ask() {
+std::optional<uint64_t> StreamReader::next_to_ask() {
   if (at_end_ || asked_.size() >= window_) return std::nullopt;
   uint64_t sequence = next_;
   while (asked_.contains(sequence) || ahead_.contains(sequence)) ++sequence;
@@ -19,38 +19,38 @@ std::optional<uint64_t> RecordReader::next_to_ask() {
   return sequence;
 }
 
-void RecordReader::found(uint64_t sequence, Bytes record) {
+void StreamReader::found(uint64_t sequence, Bytes record) {
   asked_.erase(sequence);
   window_ = std::min(2 * window_, kMaxAsked);
   keep(sequence, std::move(record));
 }
 
-void RecordReader::missing(uint64_t sequence) {
+void StreamReader::missing(uint64_t sequence) {
   asked_.erase(sequence);
   if (sequence < next_ || ahead_.contains(sequence)) return;
   at_end_ = true;
   window_ = 1;
 }
 
-void RecordReader::announced(uint64_t sequence, Bytes record) {
+void StreamReader::announced(uint64_t sequence, Bytes record) {
   keep(sequence, std::move(record));
   if (sequence > next_) expect_more();  // those between were missed
 }
 
-void RecordReader::expect_more() { at_end_ = false; }
+void StreamReader::expect_more() { at_end_ = false; }
 
-void RecordReader::forget_requests() {
+void StreamReader::forget_requests() {
   asked_.clear();
   window_ = 1;
   expect_more();
 }
 
-void RecordReader::keep(uint64_t sequence, Bytes record) {
+void StreamReader::keep(uint64_t sequence, Bytes record) {
   if (sequence < next_ || sequence >= next_ + kMaxAhead) return;
   ahead_.emplace(sequence, std::move(record));
 }
 
-std::optional<std::pair<uint64_t, Bytes>> RecordReader::take() {
+std::optional<std::pair<uint64_t, Bytes>> StreamReader::take() {
   auto first = ahead_.extract(next_);
   if (first.empty()) return std::nullopt;
   ++next_;

@@ -1,4 +1,4 @@
-#include "thinwire/transport/courier/record_reader.h"
+#include "thinwire/transport/courier/stream_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,13 +10,13 @@
 namespace thinwire::transport {
 namespace {
 
-std::vector<uint64_t> asked(RecordReader& reader) {
+std::vector<uint64_t> asked(StreamReader& reader) {
   std::vector<uint64_t> all;
   while (const auto sequence = reader.next_to_ask()) all.push_back(*sequence);
   return all;
 }
 
-std::vector<uint64_t> taken(RecordReader& reader) {
+std::vector<uint64_t> taken(StreamReader& reader) {
   std::vector<uint64_t> all;
   while (const auto record = reader.take()) all.push_back(record->first);
   return all;
@@ -25,8 +25,8 @@ std::vector<uint64_t> taken(RecordReader& reader) {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-TEST(RecordReader, AsksForMoreTheMoreThereIs) {
-  RecordReader reader(3);
+TEST(StreamReader, AsksForMoreTheMoreThereIs) {
+  StreamReader reader(3);
   EXPECT_THAT(asked(reader), ElementsAre(3));
   reader.found(3, {});
   EXPECT_THAT(taken(reader), ElementsAre(3));
@@ -37,8 +37,8 @@ TEST(RecordReader, AsksForMoreTheMoreThereIs) {
   EXPECT_THAT(taken(reader), ElementsAre(4, 5));
 }
 
-TEST(RecordReader, StopsAtTheEndUntilItIsToLookAgain) {
-  RecordReader reader(1);
+TEST(StreamReader, StopsAtTheEndUntilItIsToLookAgain) {
+  StreamReader reader(1);
   EXPECT_THAT(asked(reader), ElementsAre(1));
   reader.missing(1);
   EXPECT_THAT(asked(reader), IsEmpty());
@@ -46,8 +46,8 @@ TEST(RecordReader, StopsAtTheEndUntilItIsToLookAgain) {
   EXPECT_THAT(asked(reader), ElementsAre(1));
 }
 
-TEST(RecordReader, WhatIsHeardNeedsNoAsking) {
-  RecordReader reader(1);
+TEST(StreamReader, WhatIsHeardNeedsNoAsking) {
+  StreamReader reader(1);
   asked(reader);
   reader.missing(1);
   reader.announced(1, {});
@@ -58,10 +58,10 @@ TEST(RecordReader, WhatIsHeardNeedsNoAsking) {
 }
 
 // Answers late, doubled, lost; announcements lost; connections lost: all arrive once and in order.
-TEST(RecordReader, ReadsEverythingOnceWhateverHappens) {
+TEST(StreamReader, ReadsEverythingOnceWhateverHappens) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(seed, 1);
-    RecordReader reader(1);
+    StreamReader reader(1);
     std::vector<uint64_t> open;
     uint64_t last = 0, next = 1;
     for (int event = 0; event < 3000; ++event) {
