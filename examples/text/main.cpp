@@ -1,13 +1,15 @@
-// Prepares the texts of a recipe, trains on them, and shows what the model thinks of a sentence and
-// how it goes on.
+// Prepares the texts of a recipe, trains on them, shows what the model thinks of a sentence and how
+// it goes on, and exports it for transformers.
 //
 //   text_example RECIPE SENTENCE [table.field=value ...]
+#include <thinwire/exporting.h>
 #include <thinwire/preparing.h>
 #include <thinwire/trained_model.h>
 #include <thinwire/training.h>
 
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -22,10 +24,16 @@ int main(int count, char** words) try {
     std::printf("%s: %llu tokens\n", set.name.c_str(), static_cast<unsigned long long>(set.tokens));
   }
 
-  const thinwire::TrainedModel model(thinwire::train_model(recipe).folder);
+  const thinwire::TrainingResult trained = thinwire::train_model(recipe);
+  const thinwire::TrainedModel model(trained.folder);
   std::printf("log-likelihood %.4f\n", model.log_likelihood(sentence));
   std::printf("%s%s\n", sentence.c_str(),
               model.generate(sentence, {.tokens = 8, .temperature = 0}).c_str());
+
+  const std::filesystem::path exported = trained.folder / "hugging_face";
+  thinwire::export_model(trained.folder, exported);
+  std::printf("log-likelihood %.4f as %s has it\n",
+              thinwire::TrainedModel(exported).log_likelihood(sentence), exported.c_str());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -162,7 +162,9 @@ class Examples(unittest.TestCase):
         item = json.loads((folder / "items/all.jsonl").read_text())
         self.assertIn(f"log-likelihood {item['log_likelihood']:.4f}", said)
         continued = output_of(BINARY, "generate", folder / "run", "--prompt", sentence, "--greedy", "--tokens", 8)
-        self.assertEqual("\n".join(said).split("\n", 3)[3], continued)
+        exported = f"log-likelihood {item['log_likelihood']:.4f} as {folder}/run/hugging_face has it\n"
+        self.assertEqual("\n".join(said).split("\n", 3)[3], continued + exported)
+        self.assertTrue((folder / "run/hugging_face/model.safetensors").exists())
 
     def test_the_program_is_installed_with_its_recipes_completion_and_manual(self):
         prefix = self.folder / "program"

@@ -18,6 +18,7 @@
 #include "tests/paths.h"
 #include "tests/tiny_run.h"
 #include "thinwire/joining.h"
+#include "thinwire/run_status.h"
 #include "thinwire/serving.h"
 #include "thinwire/training.h"
 
@@ -110,7 +111,8 @@ TEST_P(OwnModelRun, ResumesBitForBit) {
   EXPECT_EQ(train(recipe("parts", method)).digest, whole.digest);
 }
 
-// serve_run (thinwire/serving.h) and join_run (thinwire/joining.h) in one process.
+// serve_run, join_run and ask_run_status (thinwire/serving.h, joining.h, run_status.h) in one
+// process.
 TEST_F(OwnModelCase, IsServedAndJoinedThroughAMailbox) {
   const std::vector<std::string> method = {"sync.method=distro", "sync.timeout_s=60"};
   std::filesystem::create_directory(folder_ / "mailbox");
@@ -131,6 +133,11 @@ TEST_F(OwnModelCase, IsServedAndJoinedThroughAMailbox) {
     }
   });
   const auto [address, token] = ready.get_future().get();
+  const RunStatus before = ask_run_status(address, token);
+  EXPECT_EQ(before.method, "distro");
+  EXPECT_EQ(before.steps, kSteps);
+  EXPECT_FALSE(before.finished);
+  EXPECT_TRUE(before.members.empty());
   std::vector<std::future<JoiningResult>> members;
   for (const char* name : {"a", "b"}) {
     JoiningOptions joining;
