@@ -46,7 +46,7 @@ class OffloadTest : public testing::Test {
   static bool is_all(const uint8_t* array, uint8_t value) {
     return array[0] == value && std::memcmp(array, array + 1, kArray - 1) == 0;
   }
-  // Of this process, in bytes, that are mapped from files.
+  // The bytes of this process that are mapped from files.
   static int64_t mapped_from_files() {
     std::ifstream in("/proc/self/statm");
     int64_t total = 0, resident = 0, shared = 0;

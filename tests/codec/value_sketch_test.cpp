@@ -12,7 +12,7 @@ namespace thinwire::codec {
 namespace {
 
 constexpr uint64_t kSeed = 3;
-// Of a cosine, by far.
+// By far more than the error of a cosine.
 constexpr double kError = 6 / 32.0;  // 6 / sqrt(kSketchValues)
 
 std::vector<float> normals(size_t count, uint64_t stream) {

@@ -185,7 +185,7 @@ class TiedPeft : public Peft {
     config_["tie_word_embeddings"] = true;
     write_single();
   }
-  // Of a tensor in `value` at each place.
+  // Adds a tensor with `value` at each place.
   void train(const char* tensor, float value) {
     factors_.add(std::string("base_model.model.") + tensor, {61, 32},
                  std::vector<float>(size_t{61} * 32, value));

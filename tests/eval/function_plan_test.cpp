@@ -31,7 +31,7 @@ std::vector<std::string> tools(const FunctionPlan& plan) {
   return names;
 }
 
-// Of a plan's last call.
+// A plan's last call, and its arguments.
 FunctionCall last_call(const std::string& text) { return parse_plan(text).calls.back(); }
 std::string arguments(const std::string& text) {
   return last_call("1. a()\n2. b(" + text + ")").arguments;

@@ -167,8 +167,8 @@ std::vector<Variant> kinds() {
   const auto variant = [](const char* method, const char* name, std::vector<std::string> fields) {
     return Variant{&method::find_method(method), name, std::move(fields)};
   };
-  // Of factors alone, and once some rows are learnt, the norms of gradients differ too much between
-  // members of few rows.
+  // If factors alone are trained, or once some rows are learnt, the norms of gradients differ too
+  // much between members of few rows.
   const std::vector<std::string> relora = {
       "adapter.kind=relora",  "adapter.rank=4",  "adapter.whole=[\"embed_tokens\", \"*norm\"]",
       "relora.merge_every=5", "relora.rewarm=2", "optim.lr=1e-4"};

@@ -69,7 +69,7 @@ class HostedAudits : public testing::TestWithParam<Case> {
     return run;
   }
 
-  // Of the effects that auditors found, by member.
+  // The means of the effects that auditors found, by member.
   static std::map<int, double> mean_effects(const std::vector<membership::Audit>& audits) {
     std::map<int, std::vector<double>> effects;
     for (const membership::Audit& audit : audits) effects[audit.member].push_back(audit.effect);

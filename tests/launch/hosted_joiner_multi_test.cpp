@@ -63,7 +63,7 @@ TEST_P(HostedMembers, ACoordinatorGoesOnWithThoseItTookForLost) {
 INSTANTIATE_TEST_SUITE_P(Methods, HostedMembers, testing::ValuesIn(all_variants()),
                          [](const auto& test) { return test.param.name; });
 
-// Of methods whose rounds are many, so that a joiner has time to take part.
+// The methods have many rounds, so that a joiner has time to take part.
 class HostedJoiner : public HostedCase {
  protected:
   // So slow that members report the same round's digest, without which no snapshot counts.

@@ -32,7 +32,7 @@ class InitialModel : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Of a model unlike the defaults in shape and in what is computed with it.
+  // Trains a model unlike the defaults in shape and in what is computed with it.
   void train_first() {
     train(tiny_recipe(folder_, {"model.rope_theta=500", "model.norm_eps=0.01", "model.kv_heads=1",
                                 "model.init_std=0.03"}),

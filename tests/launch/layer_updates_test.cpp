@@ -61,7 +61,7 @@ TEST_F(LayerUpdates, ARunMayChangeBetweenBothEnds) {
   EXPECT_EQ(train(tiny_recipe(folder_, layer), {}).summary.digest, whole.summary.digest);
 }
 
-// Of 258 rows, cut at multiples of 128.
+// The vocabulary's 258 rows are cut at multiples of 128.
 TEST_F(LayerUpdates, InSlabsOfTheVocabularyLearnTheSame) {
   const std::vector<std::vector<std::string>> variants = {
       {"train.workers=4", "optim.clip_by=previous"},

@@ -223,7 +223,7 @@ TEST_F(Members, ALostOneThatStartsAgainBehindIsNotWaitedFor) {
 
 class Lost : public CoordinatorCase {
  protected:
-  // Of three members member 2.
+  // Member 2 of three is lost.
   void lose_one() {
     begin(3);
     wait(26, {0, 1});

@@ -101,7 +101,7 @@ TEST(Adapter, OfLowRankReplacesItsMatricesAndTrainsTheRest) {
   EXPECT_EQ(tensors.trained.size(), tensors_of(ModelSpec(recipe)).size() + 2 * 7);
 }
 
-// As of a PEFT folder, which has a target for each matrix. Trying all of them for each tensor takes
+// A PEFT folder has a target for each matrix. Trying all of them for each tensor takes
 // minutes.
 TEST(Adapter, ManyTargetsAreLookedUp) {
   ModelSpec model(recipe_with({"model.layers=5000", "adapter.kind=lora", "train.init=a"}));

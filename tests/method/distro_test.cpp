@@ -80,7 +80,7 @@ TEST(Distro, StateIsTheMomentumAndAdamWsMoments) {
   EXPECT_EQ(kDistro.state(recipe_with("update = \"adamw\"\n"), tensors).consensus, 8192);
 }
 
-// Of the gradient's projection: momentum and payload, moments and basis.
+// Momentum and payload, moments and basis are those of the gradient's projection.
 TEST(Distro, HoldsAndSendsNoMoreThanProjectionsWithGalore) {
   const config::Recipe recipe = load_recipe(
       {}, std::vector<std::string>{"sync.method=distro", "distro.update=adamw", "distro.k=4",

@@ -67,7 +67,8 @@ TEST(GradientSums, TakeTheMemoryOfTheWholeOrOfTwoGroups) {
   EXPECT_EQ(bytes({"train.workers=1"}), 0);
 }
 
-// Of a Llama's pass over a token: 6 operations for each weight of a product, and attention's.
+// The shares of a Llama's pass over a token: 6 operations for each weight of a product, and
+// attention's.
 TEST(CompletionShares, FollowTheBackwardPass) {
   const config::Recipe recipe = recipe_of({"train.batch=8", "train.sequence=16"});
   const std::vector<double> shares = completion_shares(recipe, tensors_of(recipe), 4);

@@ -130,7 +130,7 @@ TEST_P(EveryOptimizer, SameBitsInAnyOrderOfTensorsAndWithAnyNumberOfThreads) {
   }
 }
 
-// Of those that can: all rows at once, or slab by slab.
+// All rows at once or slab by slab, where an optimizer can.
 TEST_P(EveryOptimizer, UpdatesRowsOfEmbeddingAndHeadWithTheSameBits) {
   if (!GetParam().optimizer->vocabulary_by_rows) GTEST_SKIP() << "takes whole tensors";
   const tensor::Layout layout(

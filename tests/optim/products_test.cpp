@@ -71,7 +71,7 @@ TEST_P(Products, HaveTheBitsOfThreePlainLoops) {
   }
 }
 
-// Of matrices that are larger along the inner dimension.
+// Both operands are parts of matrices that are larger along the inner dimension.
 TEST_P(Products, CanTakeEveryThirdColumnAndEverySecondRow) {
   const auto [rows, inner, columns] = GetParam();
   const int64_t left_columns = 3 * inner + 1;

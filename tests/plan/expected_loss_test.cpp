@@ -28,7 +28,7 @@ Candidate candidate_of(const std::string& method, const std::vector<std::string>
   return {method, "", method::load_recipe("", overrides), {}};
 }
 
-// As of a model with this many parameters.
+// The loss of a model with this many parameters.
 ExpectedLoss loss_of(Candidate candidate, double parameters = kPaperSize,
                      const std::vector<MethodLaw>& own = {}) {
   const PlannedModel model = planned_model(candidate.recipe);

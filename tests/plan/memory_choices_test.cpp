@@ -96,7 +96,7 @@ TEST(MemoryChoices, TheBestWithinALimitIsOneOfEachOptimizerThatFits) {
 }
 
 TEST(MemoryChoices, EndWithEverythingInFewBits) {
-  // Of a model so large that it saves more than the code of bf16 products takes.
+  // The model is so large that bf16 saves more than the code of bf16 products takes.
   const std::vector<MemoryChoice> all = choices({"optim.clip=0", "model.hidden=1024"});
   const std::vector<std::string> fields = smallest(all).fields;
   for (const char* field : {"train.weights=bf16", "optim.state=8bit", "model.block_inputs=bf16",

@@ -49,7 +49,7 @@ class Payloads {
     }
   }
   bool near_copies(size_t a, size_t b) const { return Resemblance(compared_, a).is_near_copy(b); }
-  // Of which at least one is a near copy.
+  // The pairs of which at least one is a near copy.
   size_t pairs() const {
     size_t found = 0;
     for (size_t a = 0; a < compared_.size(); ++a) {

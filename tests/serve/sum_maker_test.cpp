@@ -25,7 +25,7 @@ class HostThatSums : public HostCase {
           }
         });
   }
-  // Of a member, which has two rows of six: 16 values that depend on the round.
+  // What a member contributes with two rows of six: 16 values that depend on the round.
   static Bytes values_of(int member, uint64_t round) {
     const std::vector<float> values(16,
                                     static_cast<float>(member + 1) * static_cast<float>(round + 1));

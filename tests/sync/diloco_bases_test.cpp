@@ -34,7 +34,7 @@ HashedRunOptions run_with(const char* basis, int refresh) {
   return options;
 }
 
-// Of the first tensor's change over the run, up to rounding.
+// The rank of the first tensor's change over the run, up to rounding.
 int dimensions_moved_in(const HashedRunOptions& options) {
   HashedRun run(options);
   // The shared weights are set in the first step.

@@ -42,7 +42,7 @@ double basis(int n, int f, int x) {
   return norm * std::cos(std::numbers::pi * (2 * x + 1) * f / (2.0 * n));
 }
 
-// Of one shape.
+// Tiles of one shape.
 class TileCase {
  protected:
   virtual Sides sides() const = 0;

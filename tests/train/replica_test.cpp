@@ -51,7 +51,7 @@ class DrivenReplicas : public testing::Test {
     return ended;
   }
 
-  // Of two workers, on threads.
+  // How two workers, on threads, end.
   std::vector<Ended> run(const std::string& method,
                          std::function<std::span<float>(const tensor::Layout&)> memory = {}) const {
     const config::Recipe recipe = method::load_recipe(
