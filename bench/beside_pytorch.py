@@ -72,7 +72,7 @@ def needed_bytes(job):
     head, matrices, norms = values_of(shape)
     weights = 2 * head + matrices + norms
     trained = factor_values(job) if job["adapter"] == "lora" else weights
-    # Of a block, in widths and inner widths: both norms with what they compute on the way, queries, keys and values
+    # What a block holds, in widths and inner widths: both norms with what they compute on the way, queries, keys and values
     # before and after they are rotated, attention, the residuals; gate, up, their activation and product.
     block = tokens * (16 * shape["hidden"] + 4 * shape["intermediate"]) * value
     inputs = shape["layers"] * tokens * shape["hidden"] * value

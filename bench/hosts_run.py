@@ -127,7 +127,7 @@ class HostsRun:
 
 
 def stacks_of(pid):
-    """Of all threads of a process: what gdb says, or without it what the kernel does for each."""
+    """The stacks of all threads of a process: what gdb says, or without it what the kernel does for each."""
     if shutil.which("gdb"):
         done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all backtrace 20"],
                               capture_output=True, text=True)

@@ -133,7 +133,7 @@ class Link:
         self.samples, self.rates = samples, rates
 
     def bytes(self, side, begin, end):
-        """That went in one direction from one time to another."""
+        """The bytes that went in one direction from one time to another."""
         within = [row[side] for row in self.samples if begin <= row[0] <= end]
         return within[-1] - within[0] if within else 0
 
@@ -152,7 +152,7 @@ class Link:
         return [(begin, end, self.bytes(side, begin, end)) for begin, end in found]
 
     def share(self, side, transfer):
-        """Of the line that a transfer uses from its begin to its end."""
+        """The share of the line that a transfer uses from its begin to its end."""
         begin, end, moved = transfer
         return 8 * moved / (self.rates[side - 1] * (end - begin))
 

@@ -224,7 +224,7 @@ class Faults:
         return self.hurt_server(kind)
 
     def free(self):
-        """Those of whom one may go."""
+        """The members of whom one may go."""
         free = sorted(self.run.members.keys() - self.busy())
         return free if len(free) > self.kept else []
 

@@ -137,7 +137,7 @@ class HostsCase(unittest.TestCase):
         return server, {f"member{i}": self.join(f"member{i}") for i in range(workers)}
 
     def trained_digest(self, *fields):
-        """Of the same run with threads of one process."""
+        """The digest of the same run with threads of one process."""
         subprocess.run([BINARY, "train", "recipe.toml", *self.fields, *fields, f"run.dir={self.folder}/train"],
                        cwd=self.root, check=True, capture_output=True)
         return self.summary("train")["digest"]

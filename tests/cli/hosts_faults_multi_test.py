@@ -92,7 +92,7 @@ class Unwritable(HostsCase):
 
 
 class OlderCopies(HostsCase):
-    """Of a run's store or folders, put back while members know better."""
+    """Older copies of a run's store or folders are put back while members know better."""
 
     fields = (*HostsCase.fields, "sync.timeout_s=20", "sync.method=distro", "train.steps=600", "train.workers=2")
 

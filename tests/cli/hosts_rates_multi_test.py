@@ -71,7 +71,7 @@ class HostsRates(HostsCase):
         return proxy
 
     def assert_within(self, proxy, way, first, last):
-        """Of all that went this way, what lies between these shares."""
+        """What went this way between these shares of the whole kept within the rate."""
         times, totals = proxy.totals(way)
         self.assertGreater(totals[-1], 10e6)
         begin, end = (bisect.bisect_left(totals, share * totals[-1]) for share in (first, last))

@@ -37,7 +37,7 @@ class LinkDown(HostsCase):
             pass
 
     def set_link(self, number, state):
-        """Of the member of that number, at the end of the server's side."""
+        """Sets the link of the member of that number, at the server's end."""
         self.network.of(self.network.server, "ip", "link", "set", self.network.links[number], state)
 
     def assert_whole(self, server, members):

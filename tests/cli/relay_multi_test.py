@@ -219,7 +219,7 @@ class Line(Relays, HostsCase):
         same, behind = self.run_at_site(server, self.join_behind)
         self.end(relay)
         self.assertEqual(same, digest)
-        # Of what each of the two received without it, the far member's payload comes once, each other's not at all.
+        # Both received the far member's payload and each other's without it; with it the former comes once, the latter not at all.
         self.assertLess(behind, 0.3 * without, f"{behind} B with a relay, {without} B without")
 
 

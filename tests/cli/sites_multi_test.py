@@ -27,7 +27,7 @@ class Sites(Relays, ClusterCase):
                 for one in self.cluster.streams(number) if one["name"].startswith(f"{run}-blobs")}
 
     def holders_once(self, condition):
-        """Of every server, once it is met: a server that is busy leaves streams out of its list at times."""
+        """The holders of every server, once the condition is met: a busy server leaves streams out of its list at times."""
         deadline = time.monotonic() + PATIENCE
         while True:
             at = [self.holders(number) for number in range(SERVERS)]

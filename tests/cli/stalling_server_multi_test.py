@@ -31,7 +31,7 @@ class Stall:
             client.sendall(self.greeting)
 
     def stop_listening(self):
-        """Those it has taken stay open."""
+        """The connections that it has taken stay open."""
         if self.thread.is_alive():
             self.socket.shutdown(socket.SHUT_RDWR)
             self.thread.join()

@@ -80,7 +80,7 @@ class FirstProcess(TrainedCase):
     fields = ["train.steps = 2", "train.batch = 2", "train.workers = 1", "log.every = 1"]
 
     def status_after(self, number, stream, text, *arguments):
-        """Of the program that gets a signal once the stream's first lines say `text`."""
+        """The exit status of a program that gets a signal once the stream's first lines say `text`."""
         one = subprocess.Popen([*CONTAINER, BINARY, *map(str, arguments)], stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True)
         self.addCleanup(one.communicate)

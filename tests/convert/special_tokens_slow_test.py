@@ -79,7 +79,7 @@ class SpecialTokensTest(unittest.TestCase):
         self.hf = self.root / "hf"
 
     def check(self, tokenizer, texts):
-        """Of the folder, its import and its export; that is also read by transformers."""
+        """Checks the folder, its import and its export, which transformers reads as well."""
         model = transformers.LlamaForCausalLM.from_pretrained(self.hf, dtype=torch.float32).eval()
         thinwire("import", self.hf, self.root / "imported")
         thinwire("export", self.root / "imported", self.root / "exported")

@@ -161,7 +161,7 @@ def package_module(package, module):
 
 
 def largest_difference(optimizer, step, basis, lifted, shape, **group):
-    """Of a weight in 12 steps by a package's optimizer and by `step`."""
+    """The largest difference of a weight between 12 steps by a package's optimizer and by `step`."""
     import torch
     rng = np.random.default_rng(1)
     x, theta = Matrix(shape, 3, EVERY, 0, 0, 1), rng.standard_normal(shape)

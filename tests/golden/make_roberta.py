@@ -48,7 +48,7 @@ CONFIG = dict(model_type="roberta", architectures=["RobertaForSequenceClassifica
               max_position_embeddings=30 + FIRST_POSITION, type_vocab_size=2, layer_norm_eps=1e-5,
               initializer_range=0.02, pad_token_id=PAD, bos_token_id=BEGIN, eos_token_id=END,
               id2label={"0": "yes", "1": "maybe", "2": "no"}, label2id={"yes": 0, "maybe": 1, "no": 2})
-# Of each row: words of the text, words of the second text, class. The first row is full, the others are padded.
+# For each text of a row: words of the text, words of the second text, class. The first row is full, the others are padded.
 ROWS = [[(4, None, 1), (5, 3, 2)], [(2, None, 0), (1, 1, 2)], [(6, 2, 1)]]
 
 

@@ -157,7 +157,7 @@ wire = "fp32"
         return model
 
     def predict(self, model):
-        """Of the validation set: the output of transformers' model, and the labels."""
+        """For the validation set, the output of transformers' model, and the labels."""
         batch = self.batch(self.held_out)
         with torch.no_grad():
             return model(**batch), batch["labels"]
