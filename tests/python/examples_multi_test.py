@@ -1,5 +1,8 @@
 """The examples with PyTorch do what they say."""
 
+import contextlib
+import io
+import json
 import os
 import re
 import struct
@@ -64,6 +67,21 @@ class Examples(PythonCase):
         self.assertTrue(picture.startswith(b"\x89PNG"))
         width, height = struct.unpack(">II", picture[16:24])
         self.assertEqual((width, height), (16 * 40, 3 * 40))
+
+    def test_the_notebooks_cells_do_what_they_say(self):
+        notebook = json.loads((SOURCE / "examples/notebook/two_methods.ipynb").read_text())
+        names, said = {}, io.StringIO()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        with contextlib.redirect_stdout(said):
+            for cell in notebook["cells"]:
+                if cell["cell_type"] == "code":
+                    exec("".join(cell["source"]), names)
+        self.assertIn("\rstep 600: loss", said.getvalue())
+        for accuracy in names["accuracy"].values():
+            self.assertGreater(accuracy, 0.9)
+        picture = names["Curves"]([(method, names["losses"](method)) for method in names["methods"]])._repr_svg_()
+        self.assertEqual(picture.count("<polyline"), 2)
 
 
 if __name__ == "__main__":
