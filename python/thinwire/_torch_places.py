@@ -76,7 +76,7 @@ class _Place:
             self._parameter.data = self._weight
         if self._gradient is not None:
             self._parameter.grad = None
-            if self._shares:
+            if self._shares and self._hook is None:
                 self._hook = cast("Any", self._parameter).register_post_accumulate_grad_hook(self._move)
 
     def unbind(self) -> None:

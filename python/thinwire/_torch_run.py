@@ -258,9 +258,10 @@ class Run:
                 set_initial(self._model, wanted.weights)
                 self._peer.ready()
             elif isinstance(wanted, Rows):
-                if self._bound is not None:
+                asking = self._replicas[wanted.worker]
+                if self._bound is not None and self._bound is not asking:
                     self._bound.unbind()
-                self._bound = self._replicas[wanted.worker]
+                self._bound = asking
                 self._bound.bind(wanted.changed)
                 self._asked = wanted
                 return
