@@ -44,8 +44,8 @@ class Offload {
   // Says that these bytes, of which touch() may never have heard, are not needed in memory now.
   void release(const void* data, size_t bytes);
 
-  // What the arrays that were touched have: bytes in memory; how often they had been read ahead,
-  // and how often not.
+  // How many bytes of the arrays that were touched are in memory; and how often an array had been
+  // read ahead when it was touched, and how often not.
   struct Traffic {
     size_t resident = 0;
     int64_t foreseen = 0;

@@ -1,6 +1,6 @@
-// Who has too many connections to a run's own server. A participant needs one or two, and a few
-// more while it reconnects; what everybody says is sent over each of them, so that many delay
-// everybody. nats-server has no limit on the connections of one user. docs/security.md.
+// Finds participants with too many connections to a run's own server. One needs one or two, and a
+// few more while it reconnects; every statement is sent over each of them, so that many connections
+// delay everybody. nats-server has no limit on the connections of one user. docs/security.md.
 #pragma once
 
 #include <cstdint>

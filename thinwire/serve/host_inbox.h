@@ -53,7 +53,7 @@ struct ListedMember {
   int member;
   Result<std::vector<transport::StoredBlob>> blobs;
 };
-// The coordinator's own that are no copies of payloads.
+// The coordinator's own blobs, but for copies of members' payloads.
 struct OwnBlobs {
   Result<std::vector<transport::StoredBlob>> blobs;
 };

@@ -35,11 +35,11 @@ Result<std::unique_ptr<Courier>> connect_nats_courier(const NatsOptions& options
 Result<int> create_nats_stores(const NatsOptions& options, const std::vector<std::string>& streams,
                                StoreLimits limits);
 
-// A limit to how long the NATS client library may take to connect over TLS. It has none of its own
-// there: libnats 3.4 waits without limit for a handshake to go on (nats.c issue 906), and if its
-// server then answers nothing within the time-out, or answers what is no TLS, it reads again and
-// again, with a whole core and ever more memory (issue 706). Later versions need no limit, but have
-// no harm from one.
+// Limits how long the NATS client library may take to connect over TLS, because libnats 3.4 has no
+// limit itself: it waits for ever if a handshake does not go on (nats.c issue 906). If the server
+// answers nothing within the time-out, or something that is not TLS, the library reads again and
+// again, with a whole core and ever more memory (issue 706). The limit does no harm to later
+// versions, which do not need it.
 
 // While it exists, OpenSSL contexts that the calling thread creates are limited: on each of their
 // connections, also if it is made much later by another thread, reading ends `seconds` after the
