@@ -8,16 +8,21 @@ ratings of different people; the ratings to learn from, and those to test with, 
 """
 
 import sys
+from typing import Mapping
 
 import numpy as np
+from numpy.typing import NDArray
 
 import thinwire
 
+Floats = NDArray[np.float32]
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 PEOPLE, THINGS, COMMON = 200, 100, 4
 GIVEN = 20  # ratings of a person that are known
 
 
-def ratings():
+def ratings() -> tuple[Floats, Flags]:
     """All of them, [people, things], and which are known."""
     random = np.random.default_rng(0)
     tastes, natures = random.normal(size=(PEOPLE, COMMON)), random.normal(size=(THINGS, COMMON))
@@ -26,7 +31,7 @@ def ratings():
     return full.astype(np.float32), known
 
 
-def predicted(weights, people, things):
+def predicted(weights: Mapping[str, Floats], people: Numbers, things: Numbers) -> Floats:
     return ((weights["tastes"][people] * weights["natures"][things]).sum(-1) + weights["generosity"][people]
             + weights["quality"][things])
 
@@ -34,13 +39,13 @@ def predicted(weights, people, things):
 class Loss:
     """What thinwire.train calls in every step: it adds to gradients and returns the mean loss over the rows."""
 
-    def __init__(self, full, known):
+    def __init__(self, full: Floats, known: Flags) -> None:
         self._full = full
         self._people, self._things = np.nonzero(known)
         # Rows that follow each other belong to one worker: half of them are of the first half of the people.
         self._order = np.random.default_rng(1).permutation(len(self._people) // 2)
 
-    def __call__(self, weights, gradients, step):
+    def __call__(self, weights: Mapping[str, Floats], gradients: Mapping[str, Floats], step: thinwire.Step) -> float:
         half = len(self._order)
         place = self._order[step.rows % half] + half * step.worker
         people, things = self._people[place], self._things[place]
@@ -53,7 +58,7 @@ class Loss:
         return float(np.mean(error**2))
 
 
-def main():
+def main() -> None:
     methods = [word for word in sys.argv[1:] if "=" not in word] or ["allreduce", "diloco", "distro"]
     changes = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     full, known = ratings()

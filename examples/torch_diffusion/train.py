@@ -8,11 +8,12 @@ scikit-learn (pip install scikit-learn); without it they are drawn.
 """
 
 import argparse
-import importlib.util
 import math
+import runpy
 import struct
 import zlib
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -31,31 +32,31 @@ METHODS = {
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
         self.widen, self.narrow = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x + self.narrow(nn.functional.silu(self.widen(self.norm(x))))
 
 
 class Denoiser(nn.Module):
     """Says which noise an image has: x is [rows, 64], and t [rows] how far it is on its way to nothing but noise."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.image, self.time = nn.Linear(64, WIDTH), nn.Linear(64, WIDTH)
         self.blocks = nn.Sequential(Block(), Block())
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 64)
 
-    def forward(self, x, t):
+    def forward(self, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
         angles = t[:, None] * torch.exp(torch.arange(32) * (-math.log(10000) / 32))
         waves = torch.cat([angles.sin(), angles.cos()], -1)
         return self.head(self.norm(self.blocks(self.image(x) + self.time(waves))))
 
 
-def kept_shares():
+def kept_shares() -> torch.Tensor:
     """How much of an image's variance is left after each step of the noise: the cosine schedule."""
     t = (torch.arange(NOISE_STEPS + 1) / NOISE_STEPS + 0.008) / 1.008
     kept = torch.cos(t * math.pi / 2) ** 2
@@ -65,7 +66,7 @@ def kept_shares():
 KEPT = kept_shares()
 
 
-def noisy_loss(model, images, random):
+def noisy_loss(model: nn.Module, images: torch.Tensor, random: torch.Generator) -> torch.Tensor:
     """Mean squared error of the noise that the model sees in images that are more or less noisy."""
     t = torch.randint(NOISE_STEPS, (len(images),), generator=random)
     noise = torch.randn(images.shape, generator=random)
@@ -74,7 +75,7 @@ def noisy_loss(model, images, random):
 
 
 @torch.no_grad()
-def samples(model, count, random):
+def samples(model: nn.Module, count: int, random: torch.Generator) -> torch.Tensor:
     """New images: noise that the model takes away bit by bit."""
     x = torch.randn(count, 64, generator=random)
     for t in reversed(range(NOISE_STEPS)):
@@ -88,7 +89,7 @@ def samples(model, count, random):
     return x
 
 
-def digits():
+def digits() -> tuple[torch.Tensor, torch.Tensor]:
     """Images to train on and to test with, [number, 64] from -1 to 1, in an order that is always the same."""
     try:
         from sklearn.datasets import load_digits
@@ -96,22 +97,21 @@ def digits():
         images = torch.tensor(load_digits().data, dtype=torch.float32) / 8 - 1
     except ImportError:
         print("scikit-learn is not installed: digits are drawn instead of its scanned ones")
-        spec = importlib.util.spec_from_file_location("drawn", Path(__file__).parents[1] / "torch_digits/train.py")
-        drawn = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(drawn)
-        images = (drawn.digits(torch.arange(1797))[0] - 0.5).clamp(-1, 1)
+        drawn = runpy.run_path(str(Path(__file__).parents[1] / "torch_digits/train.py"))
+        images = (drawn["digits"](torch.arange(1797))[0] - 0.5).clamp(-1, 1)
     images = images[torch.randperm(len(images), generator=torch.Generator().manual_seed(0))]
     return images[:1500], images[1500:]
 
 
-def held_out_loss(model, images):
+def held_out_loss(model: nn.Module, images: torch.Tensor) -> float:
     with torch.no_grad():
         return float(noisy_loss(model, images.repeat(40, 1), torch.Generator().manual_seed(1)))
 
 
-def train(method, changes, folder, images, held_out):
+def train(method: str, changes: dict[str, str], folder: str, images: torch.Tensor,
+          held_out: torch.Tensor) -> tuple[nn.Module, float, float]:
     """The trained model, its loss on images that were held out, and how many bytes a worker sent in a step."""
-    recipe_fields = {
+    recipe_fields: dict[str, Any] = {
         "run.dir": f"{folder}/diffusion-{method}", "train.workers": 4, "train.batch": 128, "train.steps": 2000,
         "schedule.warmup": 100, "log.tensorboard": False, **METHODS[method], **changes}
     torch.manual_seed(int(recipe_fields.get("run.seed", 1)))
@@ -124,10 +124,11 @@ def train(method, changes, folder, images, held_out):
             run.step(loss)
             if step.worker == 0 and (step.number + 1) % 500 == 0:
                 print(f"{method}, step {step.number + 1}: loss {run.report.loss if run.report else math.nan:.4f}", flush=True)
+    assert run.result is not None
     return model, held_out_loss(model, held_out), run.result.bytes_sent_per_step
 
 
-def write_picture(file, rows, scale=4):
+def write_picture(file: str, rows: list[torch.Tensor], scale: int = 4) -> None:
     """Rows of images of 8 x 8 pixels as a PNG in shades of grey."""
     pixels = torch.stack(rows).view(len(rows), -1, 8, 8).clamp(-1, 1)
     pixels = nn.functional.pad(((1 - pixels) * 127.5).to(torch.uint8), (1, 1, 1, 1), value=255)
@@ -136,14 +137,14 @@ def write_picture(file, rows, scale=4):
     height, width = lines.shape
     body = b"".join(b"\0" + bytes(line.tolist()) for line in lines)
 
-    def part(kind, content):
+    def part(kind: bytes, content: bytes) -> bytes:
         return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     Path(file).write_bytes(b"\x89PNG\r\n\x1a\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(body)) + part(b"IEND", b""))
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", metavar="METHOD or TABLE.FIELD=VALUE")
     parser.add_argument("--images", default="diffusion.png", help="where to write the picture (default: %(default)s)")

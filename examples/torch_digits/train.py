@@ -20,7 +20,7 @@ GLYPHS = """
 """
 
 
-def templates():
+def templates() -> torch.Tensor:
     """Each digit at each place of an image of 8 x 8: [10, 4, 64]."""
     lines = [line.split() for line in GLYPHS.split("\n") if line]
     images = torch.zeros(10, 2, 2, 8, 8)
@@ -32,7 +32,7 @@ def templates():
     return images.view(10, 4, 64)
 
 
-def digits(rows, images=templates()):
+def digits(rows: torch.Tensor, images: torch.Tensor = templates()) -> tuple[torch.Tensor, torch.Tensor]:
     """Images and what they show: each row is a digit somewhere, brighter or darker, and noisy."""
     random = (rows * 2654435761) % 2**32
     labels, places, brightness = random // 7 % 10, random // 77 % 4, 1 + random // 7777 % 3
@@ -40,7 +40,7 @@ def digits(rows, images=templates()):
     return images[labels, places] * brightness[:, None] / 2 + 0.2 * noise, labels
 
 
-def main():
+def main() -> None:
     methods = [word for word in sys.argv[1:] if "=" not in word] or ["allreduce", "distro", "diloco", "sparseloco"]
     changes = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     held_out, right = digits(torch.arange(10**6, 10**6 + 1000))
@@ -59,6 +59,7 @@ def main():
                 run.step(loss)
         with torch.no_grad():
             accuracy = (model(held_out).argmax(-1) == right).double().mean()
+        assert run.result is not None
         print(f"{method:10}  accuracy {float(accuracy):.3f}, {run.result.bytes_sent_per_step:9.0f} B a step and worker")
 
 

@@ -21,14 +21,14 @@ WIDTH, LAYERS, HEADS, CONTEXT = 64, 2, 4, 64
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.attend = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
         self.project = nn.Linear(WIDTH, WIDTH, bias=False)
         self.mlp = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         rows, length, _ = x.shape
         q, k, v = self.attend(self.norm_1(x)).view(rows, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
@@ -37,7 +37,7 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    def __init__(self, characters):
+    def __init__(self, characters: int) -> None:
         super().__init__()
         self.characters = nn.Embedding(characters, WIDTH)
         self.positions = nn.Embedding(CONTEXT, WIDTH)
@@ -48,12 +48,12 @@ class Transformer(nn.Module):
         for embedding in (self.characters, self.positions):
             nn.init.normal_(embedding.weight, std=0.02)
 
-    def forward(self, tokens):
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.characters(tokens) + self.positions(torch.arange(tokens.shape[1]))
         return self.lm_head(self.norm(self.blocks(x)))
 
 
-def read(file):
+def read(file: str) -> tuple[torch.Tensor, list[str]]:
     """The text as numbers, and its characters; members of a run need the same text, to agree on these."""
     text = open(file, encoding="utf-8").read()
     characters = sorted(set(text))
@@ -61,14 +61,14 @@ def read(file):
     return torch.tensor([numbers[character] for character in text]), characters
 
 
-def batch_of(data, rows):
+def batch_of(data: torch.Tensor, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """What the rows of a run stand for here: places of the text, far from each other."""
     begin = rows * 7919 % (len(data) - CONTEXT)
     windows = data[begin[:, None] + torch.arange(CONTEXT + 1)]
     return windows[:, :-1], windows[:, 1:]
 
 
-def train(model, data, run):
+def train(model: Transformer, data: torch.Tensor, run: thinwire.torch.Run) -> None:
     with run:                                                                                   # <-
         for step in run:                                                                        # <-
             x, y = batch_of(data, step.rows)                                                    # <-
@@ -77,19 +77,19 @@ def train(model, data, run):
             run.step(loss)                                                                      # <-
             if run.report and run.report.step % 20 == 0:
                 print(f"step {run.report.step}: loss {run.report.loss:.3f}", flush=True)
-    if run.result.finished:
+    if run.result and run.result.finished:
         print(f"finished after step {run.result.steps}; weights {run.result.digest}")
 
 
 @torch.no_grad()
-def continuation(model, characters, tokens, count):
+def continuation(model: Transformer, characters: list[str], tokens: torch.Tensor, count: int) -> str:
     for _ in range(count):
         logits = model(tokens[None, -CONTEXT:])[0, -1]
         tokens = torch.cat([tokens, torch.multinomial(F.softmax(logits, -1), 1)])
     return "".join(characters[number] for number in tokens)
 
 
-def main():
+def main() -> None:
     words = [word for word in sys.argv[1:] if "=" not in word]
     changes = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     data, characters = read(words[0])

@@ -8,7 +8,7 @@ the module, whichever worker's they were; on machines of their own, members woul
 on which the workers agree is measured at the end, by a pass over the images that trains nothing (update_bn).
 """
 
-import importlib.util
+import runpy
 import sys
 from pathlib import Path
 
@@ -22,37 +22,35 @@ CHANNELS, WORKERS = 16, 4
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.change = nn.Sequential(
             nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU(),
             nn.Conv2d(CHANNELS, CHANNELS, 3, padding=1, bias=False), nn.BatchNorm2d(CHANNELS))
 
-    def forward(self, x):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
         return nn.functional.relu(x + self.change(x))
 
 
-def network():
+def network() -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(1, CHANNELS, 3, padding=1, bias=False), nn.BatchNorm2d(CHANNELS), nn.ReLU(), Block(), Block(),
                          nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * CHANNELS, 10))
 
 
-def drawn_digits():
+def drawn_digits() -> tuple[torch.Tensor, torch.Tensor]:
     """The example that draws digits, so that nothing is downloaded."""
-    spec = importlib.util.spec_from_file_location("drawn", Path(__file__).parents[1] / "torch_digits/train.py")
-    drawn = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(drawn)
-    images, labels = drawn.digits(torch.arange(4000))
+    drawn = runpy.run_path(str(Path(__file__).parents[1] / "torch_digits/train.py"))
+    images, labels = drawn["digits"](torch.arange(4000))
     return images.view(-1, 1, 8, 8), labels
 
 
-def of_worker(labels, worker):
+def of_worker(labels: torch.Tensor, worker: int) -> torch.Tensor:
     """The images that a worker has: of seven of the ten digits."""
     first = 10 * worker // WORKERS
     return torch.nonzero((labels - first) % 10 < 7).flatten()
 
 
-def main():
+def main() -> None:
     methods = [word for word in sys.argv[1:] if "=" not in word] or ["allreduce", "diloco", "distro"]
     changes = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
     images, labels = drawn_digits()
@@ -76,6 +74,7 @@ def main():
         model.eval()
         with torch.no_grad():
             accuracy = (model(held_out).argmax(-1) == right).double().mean()
+        assert run.result is not None
         print(f"{method:10}  accuracy {float(accuracy):.3f}, {run.result.bytes_sent_per_step:9.0f} B a step and worker")
 
 

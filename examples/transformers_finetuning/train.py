@@ -13,6 +13,7 @@ import random
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer, TrainingArguments
@@ -25,7 +26,7 @@ FIELDS = {"run.name": "finetuning", "train.workers": 2, "train.steps": 200, "tra
           "sync.method": "diloco", "diloco.sync_every": 10, "diloco.wire": "int1", "diloco.error_feedback": True}
 
 
-def serve(model, changes):
+def serve(model: torch.nn.Module, changes: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         recipe = thinwire.torch.recipe(model, {**FIELDS, **changes}, weights=Path(folder) / "weights.safetensors")
         with thinwire.serve(recipe) as server:
@@ -34,7 +35,7 @@ def serve(model, changes):
             server.wait()
 
 
-def member(model, tokenizer, address, folder, text):
+def member(model: Any, tokenizer: Any, address: str, folder: str, text: str) -> None:
     tokens = tokenizer(Path(text).read_text(encoding="utf-8"))["input_ids"]
     rows = [{"input_ids": tokens[at:at + CONTEXT]} for at in range(0, len(tokens) - CONTEXT + 1, CONTEXT)]
     run = thinwire.torch.join(model, address, os.environ["THINWIRE_TOKEN"], folder)
@@ -45,12 +46,12 @@ def member(model, tokenizer, address, folder, text):
         per_device_train_batch_size=train["batch"] // train["workers"], seed=random.randrange(2**31), use_cpu=True)
     Trainer(model, arguments, train_dataset=rows, data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
             optimizers=(optimizer, None), callbacks=[thinwire.transformers.Callback(optimizer)]).train()
-    if run.result.finished:
+    if run.result and run.result.finished:
         model.save_pretrained(Path(folder) / "model")
         print(f"finished after step {run.result.steps}; weights {run.result.digest}")
 
 
-def main():
+def main() -> None:
     words = [word for word in sys.argv[1:] if "=" not in word]
     model = AutoModelForCausalLM.from_pretrained(words[0])
     if words[1:] == ["serve"]:
