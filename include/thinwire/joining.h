@@ -28,6 +28,9 @@ struct JoiningOptions : RunCallbacks {
   // This machine's own recipe fields, "table.field=value", as `thinwire join` takes them:
   // train.threads, train.device, log.* and others; what belongs to the run is refused.
   std::vector<std::string> overrides = {};
+  // In a run whose members train on texts of their own (data.own) this one's, as `thinwire join
+  // --data` takes it; else empty.
+  std::filesystem::path own_text = {};
   // How long to wait for the run's server or its coordinator where it is down, in seconds.
   double wait_s = 600;
   // Set from anywhere, it makes the member leave the run cleanly; the next call returns to it. May

@@ -50,6 +50,18 @@ TEST(RunDescription, IsReadAsItWasWritten) {
   EXPECT_EQ(read->data_bytes(), 11u);
 }
 
+TEST(RunDescription, HasNoTrainingSetWhereMembersHaveTheirOwn) {
+  RunDescription description = sample();
+  description.own = true;
+  EXPECT_FALSE(decode_description(encode_description(description)));
+  description.sets.erase(description.sets.begin());
+  const auto read = decode_description(encode_description(description));
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(*read, description);
+  description.own = false;
+  EXPECT_FALSE(decode_description(encode_description(description)));
+}
+
 TEST(RunDescription, NamesTheFilesOfTheModelWhereThereAreSome) {
   RunDescription description = sample();
   description.model_files = transport::blob_id(as_bytes("{}"));

@@ -160,6 +160,33 @@ TEST_F(Rounds, OfTwoMembersEitherGoesOnAlone) {
   EXPECT_EQ(last_record().closing->missing, std::vector{0});
 }
 
+// From the first round on, after restarts of either, and after one comes back with another text.
+TEST_F(Rounds, RowsFollowHowMuchTextMembersHave) {
+  options_.shares = config::RowShares::kOwn;
+  coordinator_ = make(0, false);
+  deliver({StoreConnected{ledger_.last()}});
+  for (const int one : {0, 1, 2}) deliver({JoinRequest{key(one), {}, 0, one == 2 ? 200u : 100u}});
+  wait(2);
+  for (const int one : {0, 1, 2}) report(one);
+  const auto rows = [&] {
+    std::vector<uint64_t> all;
+    for (const Share& share : state().open.front().roster) all.push_back(share.rows.count);
+    return all;
+  };
+  const uint64_t quarter = plan_.batch() / 4;
+  EXPECT_EQ(rows(), (std::vector{quarter, quarter, 2 * quarter}));
+  restart();
+  wait(2, {0, 1, 2});
+  for (const int one : {0, 1, 2}) offer(one, 0, 0.1 * (one + 1));
+  ASSERT_EQ(state().open.front().round, 1u);
+  EXPECT_EQ(rows(), (std::vector{quarter, quarter, 2 * quarter})) << "whatever time they take";
+  deliver({JoinRequest{key(0), state().position, 0, 200}});
+  deliver({JoinRequest{key(1), state().position, 0, 400}});
+  for (const int one : {0, 1, 2}) offer(one, 1);
+  ASSERT_EQ(state().open.front().round, 2u);
+  EXPECT_EQ(rows(), (std::vector{quarter, 2 * quarter, quarter}));
+}
+
 TEST_F(Rounds, OnesWhoseMembersAreAllSilentOpenAnewForWhoeverIsThere) {
   begin(3);
   deliver({JoinRequest{key(3), {}, 0}});

@@ -32,7 +32,7 @@ Sha256 hash_of(std::string_view text) { return sha256(as_bytes(text)); }
 std::vector<Message> all_messages() {
   const Position position{12, hash_of("record")};
   const AgreedDigest digest{5, 0xfedcba9876543210};
-  return {JoinRequest{signer().key(), position, 1.25e6},
+  return {JoinRequest{signer().key(), position, 1.25e6, 4000},
           Report{3, position, digest},
           Offer{3, 6, 2, 9, hash_of("payload"), 4096, 0.75},
           LeaveNotice{3},
@@ -148,7 +148,7 @@ TEST(Statement, AmountsAreNumbersOfAtLeastZero) {
     return true;
   };
   Bytes bytes = encode(JoinRequest{signer().key(), std::nullopt, 8});
-  const size_t at = bytes.size() - sizeof(Signature::bytes) - sizeof(double);
+  const size_t at = bytes.size() - sizeof(Signature::bytes) - sizeof(uint64_t) - sizeof(double);
   for (const double wrong :
        {-1.0, std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
     std::memcpy(bytes.data() + at, &wrong, sizeof(wrong));

@@ -30,6 +30,7 @@ struct JoinArguments {
   MachineArguments machine;
   double row_seconds = 0;
   bool audits = false;
+  std::string data;
   std::string site;
   std::string name;
   std::string hours, pause_when;
@@ -122,6 +123,7 @@ void run_join(const JoinArguments& arguments) {
                                       .memory_bytes = arguments.machine.memory_bytes,
                                       .row_seconds = arguments.row_seconds,
                                       .audits = arguments.audits,
+                                      .own_text = arguments.data,
                                       .site = arguments.site,
                                       .machine = arguments.name,
                                       .pauses = pauses,
@@ -155,6 +157,11 @@ void add_join(CLI::App& app) {
                "Minimum time per row of a batch, which leaves the machine time for other work");
   command->add_flag("--audit", arguments->audits,
                     "Checks what members send instead of training; needs an auditor's token");
+  command->add_option(
+      "--data", arguments->data,
+      "In a run whose members train on texts of their own (data.own): this one's, "
+      "as a file or folder of text, a recipe whose [data] describes it, or a folder "
+      "that `thinwire prepare` has made; it never leaves this machine");
   command->add_option("--site", arguments->site,
                       "Site whose server keeps this member's payloads, in a run with --sites "
                       "(default: the host of the address)");

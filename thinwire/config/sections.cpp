@@ -15,6 +15,11 @@ void RunSection::describe(Fields& fields) {
 
 void DataSection::describe(Fields& fields) {
   fields.text("dir", dir, "Folder of the prepared data: the token shards and the vocabulary.");
+  fields.flag(
+      "own", own,
+      "With `thinwire serve`: whether each member trains on its own text, which never leaves "
+      "it (thinwire join --data); the prepared data here then gives the vocabulary and the "
+      "validation sets only.");
   fields.list(
       "text", text,
       "Text to prepare: files (.txt or .jsonl, also compressed as .gz, .bz2 or .zst) or folders "
@@ -242,9 +247,11 @@ void SyncSection::describe(Fields& fields) {
   fields.integer("clusters", clusters, "", 0, 4096,
                  "With within: number of clusters of consecutive workers; one worker of each "
                  "exchanges with the other clusters.");
-  fields.choice("shares", shares,
-                "With a method whose workers train independently: how a step's rows are divided "
-                "among them, equally or by the speed that each worker showed in recent rounds.");
+  fields.choice(
+      "shares", shares,
+      "How a step's rows are divided among the workers, and with them their weights: equally; with "
+      "a method whose workers train independently, by the speed that each worker showed in recent "
+      "rounds; with data.own, by how many rows each member's own text has.");
   fields.choice(
       "aggregate", aggregate,
       "How the workers' contributions become one: their mean; the mean after norms above "

@@ -95,6 +95,7 @@ constexpr std::span<const std::string_view> names_of(SentencePieceKind) {
 // The table [data] of a recipe: text, vocabulary and token shards.
 struct DataSection final : SectionOf<DataSection> {
   std::string dir = "data/tokens";  // where the prepared shards and vocabulary are
+  bool own = false;                 // members on many hosts train on their own text
   StringList text;                  // source files or folders
   StringList validation_text;       // further validation sets, "name=path"
   std::string text_field = "text";  // the field of .jsonl lines that holds the document
@@ -188,9 +189,10 @@ enum class Within : uint8_t { kNone, kAllReduce, kDistro };
 inline constexpr std::string_view kWithinNames[] = {"none", "allreduce", "distro"};
 constexpr std::span<const std::string_view> names_of(Within) { return kWithinNames; }
 
-// How a step's rows are divided among workers that train independently.
-enum class RowShares : uint8_t { kEqual, kSpeed };
-inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed"};
+// How a step's rows are divided among workers: equally, by the speed of those that train
+// independently, or by how many rows the text of a member's own has (data.own).
+enum class RowShares : uint8_t { kEqual, kSpeed, kOwn };
+inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed", "own"};
 constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }
 
 // What becomes of a contribution that arrives after its round was closed.

@@ -28,7 +28,6 @@
 namespace thinwire::data {
 namespace {
 
-constexpr const char* kTrainSet = "train";
 constexpr const char* kSplitSet = "validation";
 constexpr uint64_t kBatchBytes = uint64_t{4} << 20;  // text tokenised between two writes
 constexpr double kProgressInterval = 0.1;            // seconds

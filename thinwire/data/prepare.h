@@ -22,6 +22,8 @@
 
 namespace thinwire::data {
 
+inline constexpr const char* kTrainSet = "train";
+
 struct SetSummary {
   std::string name;         // "train", "validation", ...
   uint64_t documents = 0;   // or records, or pairs

@@ -18,6 +18,7 @@ JoiningResult join_run(const JoiningOptions& options) {
   join.access.wait_s = options.wait_s;
   join.overrides = options.overrides;
   if (!options.folder.empty()) join.overrides.push_back("run.dir=" + options.folder.string());
+  join.own_text = options.own_text;
   join.stop = options.stop;
   join.own_model = own ? &*own : nullptr;
   join.listener = &callbacks;

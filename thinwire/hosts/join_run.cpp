@@ -18,6 +18,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/member_connection.h"
+#include "thinwire/hosts/own_text.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/self_check.h"
@@ -117,11 +118,40 @@ Reception receive(MemberConnection& connection, const JoinOptions& options,
 void check_model(const config::Recipe& recipe, const RunDescription& description,
                  const JoinOptions& options) {
   train::check_own_model(recipe, options.own_model);
+  if (recipe.data.own != description.own) {
+    throw Error("the run's description is malformed: its recipe says otherwise whose text is learnt");
+  }
   if (method::is_external(recipe) == !description.vocabulary) return;
   throw Error(
       fmt::format("the run's description is malformed: it has {} vocabulary with [model] "
                   "architecture = \"{}\"",
                   description.vocabulary ? "a" : "no", recipe.model.architecture));
+}
+
+// Whose text the run is trained on.
+void check_own_text(const config::Recipe& recipe, const JoinOptions& options) {
+  if (options.audits) method::check_command(recipe, method::Command::kAudit);
+  const bool named = !options.own_text.empty();
+  if (recipe.data.own == named) return;
+  throw UsageError(named ? "--data: the run has a text that all members train on, which they "
+                           "receive; leave it out"
+                         : "--data is needed: the members of this run train on texts of their own "
+                           "([data] own = true); name a text, a folder of texts, a recipe, or a "
+                           "folder that `thinwire prepare` has made");
+}
+
+// What is received of the run's data, with this machine's own text.
+fs::path find_own_data(MemberConnection& connection, const JoinOptions& options,
+                       const RunDescription& description, const config::Recipe& recipe,
+                       const fs::path& folder) {
+  fs::path received = folder / kDataFolder;
+  receive_data(received, description, receive(connection, options, "the run's vocabulary"));
+  add_own_text({.given = options.own_text,
+                .records = recipe.data.records,
+                .prepared = folder / kOwnTextFolder,
+                .stop = options.stop},
+               received, description, options.display.message);
+  return received;
 }
 
 // The folder with the run's data: this machine's own, or where it was received. With an external
@@ -231,9 +261,12 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   const fs::path base = base_folder(description, local, folder);
   const config::Recipe unplaced =
       member_recipe(description.recipe, options.overrides, folder, {}, base);
+  check_own_text(unplaced, options);
   check_model(unplaced, description, options);
   check_cap(unplaced, limits);
-  const fs::path data = find_data(connection, options, description, local, folder);
+  const fs::path data = unplaced.data.own
+                            ? find_own_data(connection, options, description, unplaced, folder)
+                            : find_data(connection, options, description, local, folder);
   if (base == folder / kBaseFolder) find_base(connection, options, *description.base, base);
   find_tasks(connection, options, description, folder);
   const config::Recipe recipe =

@@ -33,6 +33,8 @@ struct JoinOptions {
   double memory_bytes = 0;             // most memory that the run may use here; 0: no limit
   double row_seconds = 0;              // as MemberOptions (member/member.h)
   bool audits = false;                 // likewise
+  // This machine's own text, in a run with data.own, as OwnText::given (own_text.h); else empty.
+  fs::path own_text = {};
   std::string site;          // where servers are sites, if it is not the host of access.address()
   std::string machine = {};  // what others see of it; empty: the host's name
   // When it leaves the run for a while. It stays connected, and returns by itself.
@@ -65,7 +67,8 @@ struct JoinResult {
 // start of the run's name, and runs/audited-ID for an auditor. With train.launcher = "mpi" every
 // rank of the job calls it; rank 0 is the member, and the others compute gradients with it
 // (train/site.h). Throws UsageError for fields that belong to the run, for a folder that holds
-// something else, for a run that does not fit this machine, for one whose model is external if
+// something else, for a run that does not fit this machine, for own_text where the run is not
+// trained on it or none where it is, for one whose model is external if
 // own_model is not given, and for rules of pauses that this machine cannot follow; Error if the run
 // cannot be reached or does not admit this member, and for whatever run_member (member/member.h)
 // throws.

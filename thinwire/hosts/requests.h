@@ -29,7 +29,7 @@ namespace thinwire::hosts {
 
 // The version of the protocol between the participants of a run. Raised with every incompatible
 // change.
-inline constexpr uint16_t kProtocolVersion = 6;
+inline constexpr uint16_t kProtocolVersion = 7;
 
 // The topic of requests. An answer's topic is the name of the participant that asked.
 inline constexpr const char* kRequestTopic = "requests";

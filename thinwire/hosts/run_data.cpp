@@ -17,13 +17,16 @@ transport::BlobId blob_of(const fs::path& file) {
   return transport::blob_id(mapped.bytes());
 }
 
-std::string prepare_json(const RunDescription& description) {
+// `training`: the member's own training set, where the run has none.
+std::string prepare_json(const RunDescription& description,
+                         const std::optional<data::SetSummary>& training = {}) {
   data::PrepareRecord record;
   record.settings = nlohmann::json::object();
   const DescribedVocabulary& vocabulary = description.vocabulary.value();
   record.vocabulary_digest = vocabulary.digest;
   record.summary.vocabulary_file = vocabulary.file;
   record.summary.vocabulary_size = vocabulary.size;
+  if (training) record.summary.sets.push_back(*training);
   for (const DescribedSet& set : description.sets) {
     data::SetSummary summary{set.name, set.documents, set.tokens, set.text_bytes,
                              set.shards.size()};
@@ -47,9 +50,11 @@ DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary) {
           transport::blob_id(as_bytes(text))};
 }
 
-std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets) {
+std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets,
+                                        bool own) {
   std::vector<DescribedSet> all;
   for (const auto& [name, tokens] : sets) {
+    if (own && name == data::kTrainSet) continue;
     DescribedSet set{name, tokens.digest(), tokens.documents(), tokens.tokens(), 0, {}};
     for (const data::ShardReader& shard : tokens.shards()) {
       const uint64_t bytes = fs::file_size(shard.path());
@@ -63,7 +68,8 @@ std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenS
     }
     all.push_back(std::move(set));
   }
-  std::ranges::stable_partition(all, [](const DescribedSet& set) { return set.name == "train"; });
+  std::ranges::stable_partition(
+      all, [](const DescribedSet& set) { return set.name == data::kTrainSet; });
   return all;
 }
 
@@ -136,6 +142,19 @@ void receive_data(const fs::path& folder, const RunDescription& description,
     show_progress();
   }
   write_file(folder / data::kRecordFile, prepare_json(description));
+}
+
+void add_training_set(const fs::path& folder, const RunDescription& description,
+                      const fs::path& prepared) {
+  const data::PrepareSummary own = data::read_prepared(prepared);
+  const auto training = std::ranges::find(own.sets, data::kTrainSet, &data::SetSummary::name);
+  if (training == own.sets.end()) {
+    throw Error(fmt::format("{} has no training set", prepared.string()));
+  }
+  const fs::path link = data::set_folder(folder, data::kTrainSet);
+  fs::remove(link);  // of another text, before
+  fs::create_directory_symlink(fs::absolute(data::set_folder(prepared, data::kTrainSet)), link);
+  write_file(folder / data::kRecordFile, prepare_json(description, *training));
 }
 
 }  // namespace thinwire::hosts

@@ -26,8 +26,9 @@ inline constexpr uint64_t kMaxShardBytes = uint64_t{1} << 30;
 
 DescribedVocabulary describe_vocabulary(const data::Vocabulary& vocabulary);
 // Reads every shard once. Throws UsageError for a shard of more than kMaxShardBytes, naming
-// data.shard_tokens.
-std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets);
+// data.shard_tokens. With `own`, members have training sets of their own, and it is left out.
+std::vector<DescribedSet> describe_sets(const std::map<std::string, data::TokenSet>& sets,
+                                        bool own = false);
 
 // A blob of the description's data as a file of a prepared folder.
 struct DataFile {
@@ -61,6 +62,11 @@ struct Reception {
 // Makes `folder` a prepared folder with the run's data. Files that are there and intact are kept.
 void receive_data(const fs::path& folder, const RunDescription& description,
                   const Reception& reception);
+
+// Makes the training set of `prepared`, a prepared folder with the run's vocabulary, that of
+// `folder`, which receive_data has made of a description without one. It is linked, not copied.
+void add_training_set(const fs::path& folder, const RunDescription& description,
+                      const fs::path& prepared);
 
 // The frozen base of a run that trains an adapter: described by the coordinator, and found by
 // members in a folder of their own or received. It is named by the digest of its weights

@@ -12,6 +12,7 @@
 #include "thinwire/base/json.h"
 #include "thinwire/base/nkey.h"
 #include "thinwire/checkpoint/checkpoint.h"
+#include "thinwire/data/prepare.h"
 #include "thinwire/data/vocabulary.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/transport/courier/courier.h"
@@ -185,8 +186,14 @@ Result<RunDescription> read_description(const Json& json) {
   if (json.contains("vocabulary")) {
     description.vocabulary = read_vocabulary(json.at("vocabulary"));
     for (const Json& set : json.at("sets")) description.sets.push_back(read_set(set));
-    if (description.sets.empty() || description.sets.front().name != "train") {
-      throw Malformed{"it has no training set"};
+    description.own = json.value("own", false);
+    const auto training =
+        std::ranges::count(description.sets, data::kTrainSet, &DescribedSet::name);
+    const bool is_first =
+        !description.sets.empty() && description.sets.front().name == data::kTrainSet;
+    if (description.own ? training > 0 : !is_first) {
+      throw Malformed{description.own ? "it has a training set, and so has each member"
+                                      : "it has no training set"};
     }
   } else if (json.contains("sets")) {
     throw Malformed{"it has sets without a vocabulary"};
@@ -255,6 +262,7 @@ Bytes encode_description(const RunDescription& description) {
     json["vocabulary"] = print(*description.vocabulary);
     Json& sets = json["sets"] = Json::array();
     for (const DescribedSet& set : description.sets) sets.push_back(print(set));
+    if (description.own) json["own"] = true;
   }
   if (description.model_files) json["model_files"] = print(*description.model_files);
   if (description.base) json["base"] = print(*description.base);

@@ -72,7 +72,8 @@ struct RunDescription {
   // Neither, where the model is external: what its rows stand for only the members' programs know,
   // and its layout is in the recipe.
   std::optional<DescribedVocabulary> vocabulary;
-  std::vector<DescribedSet> sets;  // "train" first
+  std::vector<DescribedSet> sets;  // "train" first, unless members have texts of their own
+  bool own = false;                // they do (data.own)
   // What members' checkpoints keep for an export (train::origin_files), the content of
   // kModelFiles; nothing if the model is from no Hugging Face folder.
   std::optional<transport::BlobId> model_files;

@@ -39,6 +39,7 @@ Json print(const MemberStatus& member) {
           {"silent_s", member.silent_s},
           {"step_s", member.step_s},
           {"rows_per_second", member.rows_per_second},
+          {"own_rows", member.own_rows},
           {"behind", member.behind},
           {"offences", member.offences},
           {"rows", member.contributed.rows},
@@ -57,6 +58,7 @@ MemberStatus read_member(const Json& json) {
           json.at("silent_s"),
           json.at("step_s"),
           json.at("rows_per_second"),
+          json.value("own_rows", uint64_t{0}),
           json.at("behind"),
           json.at("offences"),
           {json.value("rows", uint64_t{0}), json.value("bytes", uint64_t{0}),
@@ -132,11 +134,14 @@ std::string why_not_over(const std::vector<int>& unfinished) {
 }
 
 MemberStatus member_status(int id, const membership::Member& member,
-                           const std::map<int, serve::LatestReport>& reports) {
+                           const std::map<int, serve::LatestReport>& reports,
+                           config::RowShares shares) {
+  const bool own = shares == config::RowShares::kOwn;
   MemberStatus status{.id = id,
                       .key = key_id(member.key),
                       .phase = std::string(name_of(member.phase)),
-                      .rows_per_second = member.rows_per_second,
+                      .rows_per_second = own ? 0 : member.rows_per_second,
+                      .own_rows = own ? static_cast<uint64_t>(member.rows_per_second) : 0,
                       .offences = member.offences(),
                       .refused = {}};
   const auto report = reports.find(id);
@@ -180,7 +185,8 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   status.waits_for = waits_for(recipe, host, obstacle);
   if (const auto digest = host.final_digest()) status.digest = to_hex(*digest);
   for (size_t id = 0; id < state.members.size(); ++id) {
-    status.members.push_back(member_status(static_cast<int>(id), state.members[id], reports));
+    status.members.push_back(
+        member_status(static_cast<int>(id), state.members[id], reports, recipe.sync.shares));
     status.members.back().machine = machine_of(state.members[id].key);
     const auto own = contributed.find(static_cast<int>(id));
     if (own != contributed.end()) status.members.back().contributed = own->second;

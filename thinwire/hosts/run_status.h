@@ -24,6 +24,7 @@ struct MemberStatus {
   double silent_s = -1;        // since its last message; -1: none since the coordinator started
   double step_s = 0;           // its latest time to compute its rows; 0: not known
   double rows_per_second = 0;  // 0: not known
+  uint64_t own_rows = 0;       // of its own text, with sync.shares = "own"; else 0
   uint64_t behind = 0;         // closed rounds that it has not reported as applied
   uint64_t offences = 0;
   Contributed contributed = {};  // so far

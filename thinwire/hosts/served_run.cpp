@@ -154,7 +154,8 @@ RunDescription describe_run(const config::Recipe& recipe, const PreparedText& te
   description.numerics = checkpoint::kNumericsVersion;
   description.recipe = shared_recipe_text(recipe);
   if (text.vocabulary) description.vocabulary = describe_vocabulary(*text.vocabulary);
-  description.sets = describe_sets(text.sets);
+  description.sets = describe_sets(text.sets, recipe.data.own);
+  description.own = recipe.data.own;
   return description;
 }
 

@@ -28,8 +28,8 @@ constexpr std::array<std::string_view, 11> kLocal = {
 // Replaced by what the description carries instead.
 constexpr std::array<std::string_view, 5> kReplaced = {"data.*", "eval.data", "train.init",
                                                        "train.launcher", "adapter.init"};
-// But members must know what is learnt.
-constexpr std::string_view kKept = "data.records";
+// But members must know what is learnt, and from whose text.
+constexpr std::array<std::string_view, 2> kKept = {"data.records", "data.own"};
 constexpr const char* kOrigin = "the run's recipe";
 
 bool covers(std::string_view pattern, std::string_view field) {
@@ -41,7 +41,9 @@ bool covers(std::span<const std::string_view> patterns, std::string_view field) 
   return std::ranges::any_of(patterns, [&](std::string_view one) { return covers(one, field); });
 }
 
-bool is_replaced(std::string_view field) { return covers(kReplaced, field) && field != kKept; }
+bool is_replaced(std::string_view field) {
+  return covers(kReplaced, field) && !covers(kKept, field);
+}
 
 config::Recipe shared_part(const config::Recipe& resolved) {
   config::Recipe shared = resolved;

@@ -23,9 +23,10 @@ inline constexpr const char* kSharedBase = "base";
 inline constexpr const char* kSharedTasks = "tasks";
 
 // The resolved recipe of a run as its members receive it, with fields that belong to a machine at
-// their defaults and no paths in it: [data] but for data.records is replaced by digests, train.init
-// and adapter.init by snapshot 0. Where an adapter has a base, train.init is kSharedBase; where
-// there are tasks, eval.data is kSharedTasks, and task files have only their names.
+// their defaults and no paths in it: [data] but for data.records and data.own is replaced by
+// digests, train.init and adapter.init by snapshot 0. Where an adapter has a base, train.init is
+// kSharedBase; where there are tasks, eval.data is kSharedTasks, and task files have only their
+// names.
 std::string shared_recipe_text(const config::Recipe& resolved);
 
 // Throws UsageError for recipes that runs of many hosts do not support (member::check_hosted).

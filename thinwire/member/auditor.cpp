@@ -128,7 +128,7 @@ void Auditor::take_gradients(const Round& round, model::Model& model,
                                run_.recipe.train.sequence,
                                method::rows_per_pass(run_.recipe.train),
                                {block.weights, block.begins},
-                               train::counted_a_row(run_.rows, round)},
+                               train::counted_a_row(run_.rows, round.roster)},
                               sink);
 }
 

@@ -117,6 +117,7 @@ class CommittedCommunicator final : public transport::Communicator {
 struct LedgerPace {
   int64_t steps = 0;       // of the run
   double row_seconds = 0;  // minimum time per row of this member in a step
+  bool own_rows = false;   // rows are of this member's own text, and only counted by the ledger
 };
 
 // Everything referred to must outlive it. Its functions throw train::Aborted once the replica has

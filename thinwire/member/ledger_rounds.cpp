@@ -23,6 +23,16 @@ struct Source {
     round.roster.insert(place, round.member(member));
   }
 
+  // The ledger says how many of its own rows a member takes; which ones is its own matter. A step
+  // takes those after the ones of the step before, as long as they are as many, and each member
+  // has an order of its own, so that two with the same text do not train on the same rows.
+  void name_own_rows(Round& round) const {
+    const auto mine = std::ranges::find(round.roster, self, &RoundMember::id);
+    if (mine == round.roster.end()) return;
+    constexpr int kOrderBits = 40;
+    mine->rows.first = (static_cast<uint64_t>(self) << kOrderBits) + round.step * mine->rows.count;
+  }
+
   // Whether the run ends after these steps by an evaluation, or that is still to be decided.
   bool ends_or_may_end(uint64_t completed) const {
     return plan.decides_after(completed) && follower.may_end_after(completed);
@@ -38,6 +48,7 @@ struct Source {
       round.replayed = replayed.has(opening->round);
       if (opening->round >= replayed.end) round.entered = computes_from;
     }
+    if (pace.own_rows) name_own_rows(round);
     // Every member present at the end has the final weights, even if it did not train in the last
     // round.
     const bool may_end = round.last || ends_or_may_end(number + 1);

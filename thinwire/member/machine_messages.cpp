@@ -75,7 +75,8 @@ void MemberMachine::say_again(const std::vector<transport::BlobId>& lacking) {
   if (settings_.audits) return;
   const membership::Member* member = own();
   if (member == nullptr || is_gone(member->phase)) {
-    return say(membership::JoinRequest{self_, position(), settings_.down_bytes_s});
+    return say(
+        membership::JoinRequest{self_, position(), settings_.down_bytes_s, settings_.own_rows});
   }
   say(membership::Report{*own_id(), position(), digest_});
   for (const auto& [name, offered] : offers_) {

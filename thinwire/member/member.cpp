@@ -102,6 +102,7 @@ class MemberRun {
                       {{.founding = options_.founding,
                         .timeout_s = recipe_.sync.timeout_s,
                         .down_bytes_s = options_.down_bytes_s,
+                        .own_rows = own_rows(),
                         .checkpoint = own ? std::optional(own->place) : std::nullopt,
                         .late = recipe_.sync.late,
                         .sums = sync::sum_rule(recipe_),
@@ -154,6 +155,9 @@ class MemberRun {
     check_hosted(recipe);
     return recipe;
   }
+
+  // 0 unless it trains on its own text.
+  uint64_t own_rows() const { return recipe_.data.own ? text_.corpus->rows.count() : 0; }
 
   AuditedRun audited_run() const {
     return {recipe_, layout_, plan_, text_.corpus->rows, options_.founding.run};
@@ -366,7 +370,7 @@ class MemberRun {
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
       return ledger_rounds(run, follower, communicator, plan_,
-                           {recipe_.train.steps, options_.row_seconds});
+                           {recipe_.train.steps, options_.row_seconds, recipe_.data.own});
     };
     const bool joins = replica.completed > 0 && !replica.checkpoint;
     const train::RunContext context{

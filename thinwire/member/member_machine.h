@@ -34,6 +34,7 @@ struct MachineSettings {
   membership::Founding founding;
   double timeout_s = 600;  // sync.timeout_s, from which all times derive
   double down_bytes_s = 0;
+  uint64_t own_rows = 0;                 // as of a JoinRequest
   std::optional<Place> checkpoint = {};  // of this member's newest checkpoint
   config::LateContributions late = config::LateContributions::kDrop;  // sync.late
   std::optional<sync::SumRule> sums = {};  // that the coordinator forms (sync::sum_rule)

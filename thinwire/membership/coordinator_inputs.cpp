@@ -74,6 +74,7 @@ void Coordinator::receive(const JoinRequest& join) {
   one->behind = join.position && join.position->sequence < state_.last_closing;
   one->leaves = false;
   one->down_bytes_s = join.down_bytes_s;
+  one->own_rows = join.own_rows;
   take_position(*member, join.position);
 }
 

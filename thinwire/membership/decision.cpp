@@ -66,6 +66,7 @@ void Decision::admit() {
       continue;
     }
     record_.changes.emplace_back(Admission{id, key});
+    note_rows(id, join.own_rows, 0);
     const std::string why =
         too_slow(state_, plan_catch_up(state_, nullptr), join.down_bytes_s, observed_.round_s);
     if (why.empty()) {
@@ -80,12 +81,21 @@ void Decision::admit() {
 // The new phase of a member that is present, or no longer is. After the last round silence is no
 // loss: nobody waits for the member any more.
 void Decision::follow(int member, const Seen& seen) {
+  note_rows(member, seen.own_rows, state_.members[static_cast<size_t>(member)].rows_per_second);
   const bool silent = is_silent(seen.at);
   if (!is_gone(phase(member)) && (seen.leaves || silent)) {
     set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
   } else {
     let_return(member, seen);
   }
+}
+
+// How many rows a member's own text has, where that divides the rows; `known`: as recorded.
+void Decision::note_rows(int member, uint64_t rows, float known) {
+  const auto counted = static_cast<float>(rows);
+  if (options_.shares != config::RowShares::kOwn || rows == 0 || counted == known) return;
+  record_.changes.emplace_back(Speed{member, counted});
+  speeds_[member] = counted;
 }
 
 bool Decision::is_silent(double since) const {

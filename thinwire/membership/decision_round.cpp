@@ -279,7 +279,7 @@ void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& mem
 // 0 where they are not known or not used.
 std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
   std::vector<float> speeds(members.size());
-  if (options_.shares != config::RowShares::kSpeed) return speeds;
+  if (options_.shares == config::RowShares::kEqual) return speeds;
   for (size_t i = 0; i < members.size(); ++i) {
     const auto measured = speeds_.find(members[i]);
     speeds[i] = measured == speeds_.end()

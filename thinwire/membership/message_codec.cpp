@@ -46,6 +46,7 @@ void fields(Io& io, JoinRequest& join) {
   io.field(join.key.bytes);
   if (io.present(join.position)) fields(io, *join.position);
   amount_field(io, join.down_bytes_s);
+  io.field(join.own_rows);
 }
 
 template <typename Io>

@@ -31,6 +31,7 @@ struct JoinRequest {
   PublicKey key;
   std::optional<Position> position;  // of its replica; none: it has nothing
   double down_bytes_s = 0;           // as measured; 0: not known
+  uint64_t own_rows = 0;             // of its own text (data.own); 0: it has none
 };
 // Sent at least every report_s and after each round; while the member catches up, also after each
 // record.

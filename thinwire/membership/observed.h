@@ -23,6 +23,7 @@ struct Seen {
   std::optional<Position> position;  // on the ledger's chain; none: it has nothing usable
   std::optional<AgreedDigest> digest;
   double down_bytes_s = 0;
+  uint64_t own_rows = 0;              // as its last JoinRequest says
   bool departed = false;              // its connection has ended since its last message
   bool join_requested = false;        // a JoinRequest since the last decision about it
   bool behind = false;                // likewise, with a replica from before the last closing

@@ -69,7 +69,8 @@ struct Snapshot {
   uint64_t bytes = 0;
   bool operator==(const Snapshot&) const = default;
 };
-// As measured in a round. All shares of later rounds are computed from exactly this value.
+// By what a member's share of the rows is computed, from exactly this value: its speed as measured
+// in a round, or, with sync.shares = "own", how many rows its own text has.
 struct Speed {
   int member = 0;
   float rows_per_second = 0;  // finite, above 0

@@ -204,7 +204,7 @@ uint64_t room_for_members(const RunPlan& plan, const Options& options) {
   const uint64_t openings = 1 + plan.overlap();
   const uint64_t contributions = operations * (options.late_counts ? 2 : 1);
   uint64_t each = kContribution * contributions + kShare * openings + kPhaseChange;
-  if (options.shares == config::RowShares::kSpeed) each += kSpeed;
+  if (options.shares != config::RowShares::kEqual) each += kSpeed;
   const uint64_t rest = kRest + kAdmittedAtOnce * kAdmission +
                         openings * (steps * kStepRates + operations * kOperation);
   if (options.max_record_bytes <= rest + each) return 1;

@@ -65,6 +65,9 @@ const Refusal kRefusals[] = {
      "threads and ranks wait for all workers, so nothing is late; `thinwire serve` counts it"},
     {kTrain, "sync.quorum", "1", [](const Recipe& recipe) { return recipe.sync.quorum != 1; },
      "threads and ranks wait for all workers; `thinwire serve` closes rounds with a quorum"},
+    {kTrain, "data.own", "false", [](const Recipe& recipe) { return recipe.data.own; },
+     "the workers of one command read one prepared text; members of `thinwire serve` may each have "
+     "their own"},
     {kServe, "sync.within", "\"none\"",
      [](const Recipe& recipe) { return recipe.sync.clustered(); },
      "members cannot form clusters yet"},
@@ -114,6 +117,9 @@ const Refusal kRefusals[] = {
     {kAudit, "data.records", "another than \"preferences\"",
      [](const Recipe& recipe) { return recipe.data.records == config::RecordKind::kPreferences; },
      "what is learnt from pairs of answers is not compared"},
+    {kAudit, "data.own", "false", [](const Recipe& recipe) { return recipe.data.own; },
+     "an auditor computes the gradients of the rows that a member was given, and these are of the "
+     "member's own text, which never leaves it"},
     {kAudit, "train.launcher", "\"threads\"",
      [](const Recipe& recipe) { return recipe.train.launcher == config::Launcher::kMpi; },
      "an auditor computes the gradients of single members, one after another"},

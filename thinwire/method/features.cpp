@@ -61,6 +61,8 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"adapter.kind=lora", {{"train.init=MODEL"}}},
       {"adapter.whole", {{"adapter.kind=lora", "train.init=MODEL"}}},
       {"data.records=labels", {encoder}},
+      {"sync.shares=own", {{"data.own=true"}}},
+      {"sync.shares=speed", {outer}},
       {"data.records=numbers", {{"model.architecture=roberta", "roberta.labels=1"}}},
       {"data.records=preferences", {{"train.init=MODEL"}}},
       {"depth", {{"overlap=eager"}}},
@@ -81,7 +83,6 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"preference.loss", {answers}},
       {"sync.absent", {outer}},
       {"sync.late", {outer}},
-      {"sync.shares", {outer}},
       {"sync.within", {{"sync.method=diloco", "sync.clusters=2"}}},
       {"train.long_records", {{"data.records=prompts"}, answers}},
       {"train.packing", {{"data.records=prompts"}, answers}},
@@ -95,8 +96,9 @@ const std::map<std::string_view, Ways>& needs_of_features() {
 // Stands for one of the other values, depending on the machine.
 constexpr std::string_view kResolved = "auto";
 
-// Fields that a coordinator alone follows.
-constexpr std::array<std::string_view, 3> kCoordinated = {"sync.late", "sync.quorum", "sync.sums"};
+// Fields, and values of fields, that a coordinator alone follows.
+constexpr std::array<std::string_view, 5> kCoordinated = {"data.own", "sync.late", "sync.quorum",
+                                                          "sync.sums", "sync.shares=own"};
 
 bool is_feature(std::string_view table, const std::string& key) {
   return std::ranges::none_of(kNoFeatures, [&](std::string_view name) {
@@ -221,7 +223,10 @@ class List {
       feature.needs = extend(ways, found->second, table);
       break;
     }
-    if (std::ranges::count(kCoordinated, key) > 0) feature.command = Command::kServe;
+    const bool coordinated = std::ranges::any_of(kCoordinated, [&](std::string_view one) {
+      return one == key || one == feature.sets.front();
+    });
+    if (coordinated) feature.command = Command::kServe;
     features_.push_back(std::move(feature));
   }
 

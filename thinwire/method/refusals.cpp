@@ -111,6 +111,13 @@ constexpr Side kClustered{"sync.within",
 constexpr Side kUnequal{"sync.shares", [](const Recipe& recipe) {
                           return recipe.sync.shares != config::RowShares::kEqual;
                         }};
+constexpr Side kBySpeed{"sync.shares", [](const Recipe& recipe) {
+                          return recipe.sync.shares == config::RowShares::kSpeed;
+                        }};
+constexpr Side kByOwnRows{"sync.shares", [](const Recipe& recipe) {
+                            return recipe.sync.shares == config::RowShares::kOwn;
+                          }};
+constexpr Side kOwnText{"data.own", [](const Recipe& recipe) { return recipe.data.own; }};
 constexpr Side kAbsent{"sync.absent",
                        [](const Recipe& recipe) { return !recipe.sync.absent.empty(); }};
 constexpr Side kLate{"sync.late", [](const Recipe& recipe) {
@@ -192,6 +199,23 @@ const Pair kPairs[] = {
       [](const Recipe& recipe) { return recipe.data.records != config::RecordKind::kText; }},
      "[model] architecture = {one} has rows that only the program knows, got [data] records = "
      "{other}; leave it out"},
+    {kExternalModel, kOwnText,
+     "[model] architecture = {one} has rows that only the program knows, so each member trains on "
+     "its own anyway, got [data] own = {other}; leave it out"},
+    {kOwnText,
+     {"data.records",
+      [](const Recipe& recipe) {
+        return recipe.data.records != config::RecordKind::kText &&
+               recipe.data.records != config::RecordKind::kPrompts;
+      }},
+     "[data] own = {one} needs records = \"text\" or \"prompts\", got {other}: members receive the "
+     "run's vocabulary to prepare their text with, but neither a chat template nor names of "
+     "classes"},
+    {kByOwnRows,
+     {"data.own", [](const Recipe& recipe) { return !recipe.data.own; }},
+     "[sync] shares = {one} needs [data] own = true, got {other}: otherwise all members have the "
+     "same rows"},
+
     {kExternalModel, kTasks,
      "[model] architecture = {one} is no model of texts, which [eval] tasks = {other} need"},
     {kExternalModel,
@@ -244,7 +268,7 @@ const Pair kPairs[] = {
      {"sync.clusters", [](const Recipe& recipe) { return recipe.sync.clusters == 0; }},
      "[sync] within = {one} needs {able}, got none",
      range_of_clusters},
-    {kUnequal, kEveryStep,
+    {kBySpeed, kEveryStep,
      "[sync] shares = {one} needs {able}, got method = {other}, which synchronises all of them "
      "every step: there are no rounds of independent steps over which workers' speeds could be "
      "measured and agreed on",

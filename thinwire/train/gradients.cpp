@@ -32,11 +32,11 @@ tensor::Arena make_arena(const tensor::Layout& layout, const ArenaMemory& memory
 
 }  // namespace
 
-double counted_a_row(const data::Rows& rows, const Round& round) {
+double counted_a_row(const data::Rows& rows, std::span<const RoundMember> members) {
   if (!rows.weighted()) return 0;
   int64_t counted = 0;
   uint64_t count = 0;
-  for (const RoundMember& member : round.roster) {
+  for (const RoundMember& member : members) {
     for (uint64_t row = 0; row < member.rows.count; ++row) {
       counted += rows.counted(member.rows.first + row);
     }

@@ -35,8 +35,8 @@ struct StepRows {
 // Rows [first, first + count) of a step, all else unchanged.
 StepRows part_of(const StepRows& step, int64_t first, int64_t count);
 
-// StepRows::counted_a_row of a round.
-double counted_a_row(const data::Rows& rows, const Round& round);
+// StepRows::counted_a_row of the rows of these members of a round.
+double counted_a_row(const data::Rows& rows, std::span<const RoundMember> members);
 
 // Gives the sink the gradients of the sum of the losses that count, divided by the number of rows
 // and counted_a_row, and returns that sum in nats. So a mean of all workers' gradients, weighted by

@@ -72,7 +72,7 @@ class LanguageLearner final : public Learner {
                                         recipe_.train.sequence,
                                         max_rows_,
                                         {batch_.weights, batch_.begins},
-                                        counted_a_row(data_.rows, round),
+                                        counted_a_row(round),
                                         pair_loss ? &*pair_loss : nullptr},
                                        *model_, round, completed);
     if (pair_loss) part.pairs = pair_loss->sums();
@@ -98,6 +98,13 @@ class LanguageLearner final : public Learner {
  private:
   // Which of this process's devices is meant: a site counts its own ranks.
   int device_index() const { return replica_.parts().machine.site == nullptr ? replica_.id() : 0; }
+
+  // Over all rows of the round, or over this member's where others' are not known.
+  double counted_a_row(const Round& round) const {
+    if (!recipe_.data.own) return train::counted_a_row(data_.rows, round.roster);
+    const RoundMember own = round.own(replica_.id());
+    return train::counted_a_row(data_.rows, {&own, 1});
+  }
 
   const RunData data_;
   Replica& replica_;
