@@ -10,6 +10,9 @@ from hosts_case import BINARY, PATIENCE, HostsCase
 OWN = ("data.own=true", "train.steps=12", "sync.method=diloco", "diloco.sync_every=4")
 
 
+EPSILON_OF_6 = 1.416458827  # of Opacus 1.6.0: q = 0.5, noise 4, 6 steps, delta 1e-5
+
+
 class HostsOwnText(HostsCase):
     def text(self, name, words, lines=300):
         """A folder with a text of `words`."""
@@ -118,6 +121,44 @@ class HostsOwnText(HostsCase):
                                text=True, check=True).stdout.strip()
         auditor = self.join("auditor", "--audit", token=token)
         self.assert_refused(auditor, 2, "[data] own must be false for audits, got true", "which never leaves it")
+
+    def test_members_with_noise_agree_and_what_it_tells_is_said_everywhere(self):
+        fields = ("privacy.clip=0.1", "privacy.noise=4", "privacy.sampling=0.5", "checkpoint.every=4")
+        planned = subprocess.run([BINARY, "recipe", "recipe.toml", *self.fields, *OWN, *fields, "train.steps=24"],
+                                 cwd=self.root, capture_output=True, text=True, check=True)
+        self.assertIn("a member that takes part in all of the run is, after 6 contributions with noise: epsilon ",
+                      planned.stderr)
+        server = self.serve("train.workers=2", *OWN, *fields, "train.steps=24", "diloco.sync_every=4")
+        server.wait_for("after 6 contributions with noise")
+        texts = {name: self.text(f"{name}-text", name) for name in ("member0", "member1")}
+        members = {name: self.joins(name, texts[name], "--row-seconds", "0.1") for name in texts}
+        self.wait_for_round(2)
+        members["member1"].kill()
+        members["member1"] = self.joins("member1", texts["member1"])
+        self.assert_complete(server, **members)
+        summary = self.summary("serve")
+        self.assertIsNone(summary["train_loss"], "it would tell of the members' texts")
+        self.assertEqual(summary["privacy"]["sums"], 6)
+        self.assertAlmostEqual(summary["privacy"]["epsilon"], EPSILON_OF_6, 6)
+        own = json.loads((self.folder / "member0" / "privacy.json").read_text())
+        self.assertEqual(own["contributions"], 6)
+        self.assertAlmostEqual(own["epsilon"], EPSILON_OF_6, 6)
+        self.assertIn("others can have learnt of this member's text, after 6 contributions", members["member0"].messages)
+        again = json.loads((self.folder / "member1" / "privacy.json").read_text())
+        self.assertGreaterEqual(again["contributions"], 5)
+        self.assertIsNotNone(self.summary("member0")["train_loss"])
+
+    def test_status_says_what_the_sums_so_far_tell(self):
+        server = self.serve("train.workers=1", *OWN, "train.steps=400", "privacy.clip=0.1", "privacy.noise=4")
+        self.joins("member0", self.text("text", "words"), "--row-seconds", "0.02")
+        self.wait_for_round(4)
+        status = self.status()
+        self.assertGreaterEqual(status["sums"], 3)
+        self.assertEqual(status["delta"], 1e-5)
+        self.assertGreater(status["epsilon"], 0.5)
+        shown = subprocess.run([BINARY, "status", self.ready["address"], "--token", self.ready["token"]],
+                               capture_output=True, text=True, check=True)
+        self.assertIn("what a member's contributions to", shown.stdout)
 
 
 if __name__ == "__main__":

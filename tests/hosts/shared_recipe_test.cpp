@@ -37,6 +37,15 @@ TEST(SharedRecipe, LeavesOutWhatBelongsToTheMachine) {
   EXPECT_THAT(text, HasSubstr("threads = 1"));
 }
 
+TEST(SharedRecipe, SaysWhoseTextIsLearntAndHowItIsHidden) {
+  const std::string text = shared_recipe_text(
+      recipe({"data.own=true", "sync.method=diloco", "privacy.clip=0.5", "privacy.noise=2"}));
+  const config::Recipe member = member_recipe(text, {}, "here", "mine");
+  EXPECT_TRUE(member.data.own);
+  EXPECT_EQ(member.privacy.clip, 0.5);
+  EXPECT_EQ(member.privacy.noise, 2);
+}
+
 TEST(SharedRecipe, DoesNotDependOnTheMachine) {
   EXPECT_EQ(shared_recipe_text(recipe({"run.dir=a", "train.threads=2"})),
             shared_recipe_text(recipe({"run.dir=b", "links.down_bit_s=5e6"})));

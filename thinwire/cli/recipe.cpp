@@ -18,6 +18,7 @@
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/method/privacy/privacy.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::cli {
@@ -83,6 +84,8 @@ void print_recipe(RecipeArguments arguments) {
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
   for (const std::string& field : method::ignored_fields(recipe)) events::print_message(field);
   for (const std::string& number : method::automatic_numbers(recipe)) events::print_message(number);
+  if (const std::string privacy = method::planned_privacy(recipe); !privacy.empty())
+    events::print_message(privacy);
   if (arguments.json) {
     fmt::print("{}\n", config::recipe_json(recipe));
   } else {

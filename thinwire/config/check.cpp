@@ -81,6 +81,17 @@ void check_preference(const Recipe& recipe) {
           preference.label_smoothing, name_of(preference.loss));
 }
 
+void check_privacy(const PrivacySection& privacy) {
+  require(!privacy.noisy() || privacy.clip > 0,
+          "[privacy] noise = {:g} needs clip > 0, got 0: noise hides what is bounded",
+          privacy.noise);
+  require(
+      privacy.sampling == 1 || privacy.noisy(),
+      "[privacy] sampling = {:g} needs noise > 0, got 0: who sends nothing but noise would send "
+      "nothing",
+      privacy.sampling);
+}
+
 void check_absent(const SyncSection& sync, int64_t workers) {
   const std::vector<Absence> absences = absences_of(sync, workers);
   require(absences.empty() || !sync.clustered(),
@@ -153,6 +164,7 @@ void check_recipe(const Recipe& recipe) {
   check_data(recipe.data);
   check_train(recipe.train);
   check_preference(recipe);
+  check_privacy(recipe.privacy);
   check_absent(recipe.sync, recipe.train.workers);
   check_links(recipe.links, recipe.train.launcher);
   check_tasks(recipe);

@@ -37,6 +37,7 @@ Recipe& Recipe::operator=(const Recipe& other) {
   adapter = other.adapter;
   train = other.train;
   preference = other.preference;
+  privacy = other.privacy;
   optim = other.optim;
   schedule = other.schedule;
   sync = other.sync;
@@ -52,19 +53,12 @@ Recipe& Recipe::operator=(const Recipe& other) {
 }
 
 std::vector<std::pair<std::string, Section*>> Recipe::sections() {
-  std::vector<std::pair<std::string, Section*>> all = {{"run", &run},
-                                                       {"data", &data},
-                                                       {"model", &model},
-                                                       {"adapter", &adapter},
-                                                       {"train", &train},
-                                                       {"preference", &preference},
-                                                       {"optim", &optim},
-                                                       {"schedule", &schedule},
-                                                       {"sync", &sync},
-                                                       {"eval", &eval},
-                                                       {"checkpoint", &checkpoint},
-                                                       {"log", &log},
-                                                       {"links", &links}};
+  std::vector<std::pair<std::string, Section*>> all = {
+      {"run", &run},         {"data", &data},   {"model", &model},
+      {"adapter", &adapter}, {"train", &train}, {"preference", &preference},
+      {"privacy", &privacy}, {"optim", &optim}, {"schedule", &schedule},
+      {"sync", &sync},       {"eval", &eval},   {"checkpoint", &checkpoint},
+      {"log", &log},         {"links", &links}};
   for (const auto& [table, section] : methods) all.emplace_back(table, section.get());
   return all;
 }

@@ -114,6 +114,7 @@ struct Recipe {
   AdapterSection adapter;
   TrainSection train;
   PreferenceSection preference;
+  PrivacySection privacy;
   OptimSection optim;
   ScheduleSection schedule;
   SyncSection sync;

@@ -181,6 +181,17 @@ struct PreferenceSection final : SectionOf<PreferenceSection> {
   void describe(Fields& fields) override;
 };
 
+// The table [privacy] of a recipe: what a member's contributions may tell of its text. Only with
+// data.own. docs/federated.md.
+struct PrivacySection final : SectionOf<PrivacySection> {
+  double clip = 0;      // S: largest norm of a contribution; 0: any
+  double noise = 0;     // z: standard deviation of the noise, in units of clip; 0: none
+  double sampling = 1;  // q: the probability with which a member contributes to a sum
+  double delta = 1e-5;
+  bool noisy() const { return noise > 0; }
+  void describe(Fields& fields) override;
+};
+
 // The table [sync] of a recipe: how the workers stay in agreement.
 
 // What the workers of a cluster do every step: nothing, because there are no clusters, or one of

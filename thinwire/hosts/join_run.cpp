@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -119,7 +120,8 @@ void check_model(const config::Recipe& recipe, const RunDescription& description
                  const JoinOptions& options) {
   train::check_own_model(recipe, options.own_model);
   if (recipe.data.own != description.own) {
-    throw Error("the run's description is malformed: its recipe says otherwise whose text is learnt");
+    throw Error(
+        "the run's description is malformed: its recipe says otherwise whose text is learnt");
   }
   if (method::is_external(recipe) == !description.vocabulary) return;
   throw Error(
@@ -235,8 +237,10 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
 
 // Returns whether the coordinator wants this member's weights. It does not matter if the summary
 // does not arrive: the run's digest is in the ledger.
-bool report_result(MemberConnection& connection, const events::Summary& summary, double wait_s,
+bool report_result(MemberConnection& connection, const member::MemberResult& result, double wait_s,
                    const events::MessageSink& message) {
+  events::Summary summary = result.summary;
+  if (result.is_private) summary.train_loss = std::numeric_limits<double>::quiet_NaN();
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
   connection.requests().be_patient({});
@@ -335,8 +339,7 @@ std::optional<JoinResult> Attendance::take_part() {
   }
   if (result.outcome == member::MemberOutcome::kFinished) {
     const double answer_s = finished ? kTimeoutSeconds : options.access.patience().answer_s;
-    if (!options.audits &&
-        report_result(*connection, result.summary, answer_s, options.display.message)) {
+    if (!options.audits && report_result(*connection, result, answer_s, options.display.message)) {
       offer_weights(connection->courier(), connection->requests(),
                     {.run_folder = folder,
                      .digest = result.digest,

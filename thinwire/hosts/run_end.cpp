@@ -153,11 +153,14 @@ std::optional<uint64_t> RunEnd::digest(const serve::CoordinatorHost& host) const
 }
 
 void write_run_summary(const fs::path& file, const events::Summary& summary,
-                       const std::vector<MemberStatus>& members) {
+                       const RunStatus& status) {
   using Json = nlohmann::ordered_json;
   Json json = parse_json<Json>(events::print_summary(summary));
+  if (status.delta > 0) {
+    json["privacy"] = {{"sums", status.sums}, {"epsilon", status.epsilon}, {"delta", status.delta}};
+  }
   Json& all = json["members"] = Json::array();
-  for (const MemberStatus& member : members) {
+  for (const MemberStatus& member : status.members) {
     all.push_back({{"id", member.id},
                    {"key", member.key},
                    {"machine", member.machine},

@@ -79,9 +79,10 @@ class RunEnd {
   std::optional<double> quiet_since_;  // since when no member that has yet to report is present
 };
 
-// Writes the summary with what each member has contributed, as `members`.
+// Writes the summary with what each member has contributed, as `members`, and in a run with noise
+// with what that tells of a member's text, as `privacy`.
 void write_run_summary(const fs::path& file, const events::Summary& summary,
-                       const std::vector<MemberStatus>& members);
+                       const RunStatus& status);
 
 // The same as sentences, one a member that has contributed.
 std::vector<std::string> describe_contributions(const std::vector<MemberStatus>& members);

@@ -20,6 +20,7 @@
 #include "thinwire/hosts/self_check.h"
 #include "thinwire/hosts/shared_recipe.h"
 #include "thinwire/membership/options.h"
+#include "thinwire/method/privacy/privacy.h"
 #include "thinwire/report/table.h"
 
 namespace thinwire::hosts {
@@ -194,6 +195,16 @@ RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& 
   return status;
 }
 
+void add_privacy(const config::PrivacySection& privacy, const membership::RunPlan& plan,
+                 RunStatus& status) {
+  if (!privacy.noisy()) return;
+  for (uint64_t round = 0; round < std::min(status.round, plan.rounds()); ++round) {
+    status.sums += plan.round(round).operations.size();
+  }
+  status.delta = privacy.delta;
+  status.epsilon = method::epsilon_of(method::mechanism_of(privacy), status.sums, privacy.delta);
+}
+
 std::string print_status(const RunStatus& status) {
   Json members = Json::array();
   size_t bytes = 0;
@@ -205,9 +216,10 @@ std::string print_status(const RunStatus& status) {
   }
   const uint64_t left_out = status.left_out + status.members.size() - members.size();
   const Json json = {
-      {"name", status.name},         {"method", status.method}, {"round", status.round},
-      {"rounds", status.rounds},     {"step", status.step},     {"steps", status.steps},
-      {"finished", status.finished}, {"digest", status.digest}, {"waits_for", status.waits_for},
+      {"name", status.name},         {"method", status.method},   {"round", status.round},
+      {"rounds", status.rounds},     {"step", status.step},       {"steps", status.steps},
+      {"finished", status.finished}, {"digest", status.digest},   {"waits_for", status.waits_for},
+      {"sums", status.sums},         {"epsilon", status.epsilon}, {"delta", status.delta},
       {"members", members},          {"left_out", left_out}};
   return print_json(json);
 }
@@ -224,6 +236,9 @@ Result<RunStatus> read_status(std::string_view text) {
                      json.at("finished"),
                      json.at("digest"),
                      json.at("waits_for"),
+                     json.value("sums", uint64_t{0}),
+                     json.value("epsilon", 0.0),
+                     json.value("delta", 0.0),
                      {},
                      json.value("left_out", uint64_t{0})};
     for (const Json& member : json.at("members")) status.members.push_back(read_member(member));
@@ -240,6 +255,12 @@ std::vector<std::string> describe(const RunStatus& status) {
       status.finished ? "finished after round" : "round", status.round, status.rounds, status.step,
       status.steps, status.digest.empty() ? "" : ", digest " + status.digest)};
   if (!status.waits_for.empty()) lines.push_back("waits for " + status.waits_for);
+  if (status.delta > 0) {
+    lines.push_back(
+        fmt::format("what a member's contributions to {} tell of its text: epsilon "
+                    "{:.4g} at delta {:g}",
+                    counted(status.sums, "sum"), status.epsilon, status.delta));
+  }
   report::Table table{{{"member"},
                        {"machine", true},
                        {"key", true},

@@ -11,6 +11,7 @@
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/contributions.h"
 #include "thinwire/hosts/key_ring.h"
+#include "thinwire/membership/run_plan.h"
 #include "thinwire/membership/state.h"
 #include "thinwire/serve/coordinator_host.h"
 
@@ -44,6 +45,11 @@ struct RunStatus {
   bool finished = false;
   std::string digest;     // of the final weights; empty: not known
   std::string waits_for;  // as the function of this name gives it
+  // In a run with noise ([privacy]): the sums so far, and the epsilon of a member that has
+  // contributed once to each, with delta.
+  uint64_t sums = 0;
+  double epsilon = 0;  // 0: there is no noise, or nothing was contributed
+  double delta = 0;    // 0: there is no noise
   std::vector<MemberStatus> members;
   uint64_t left_out = 0;  // further members, for which an answer has no room
 };
@@ -52,6 +58,9 @@ struct RunStatus {
 RunStatus status_of(const config::Recipe& recipe, const serve::CoordinatorHost& host,
                     uint64_t rounds, const std::string& obstacle, const MachineOf& machine_of,
                     const std::map<int, Contributed>& contributed = {});
+// Adds what others can have learnt of a member's text, in a run with noise.
+void add_privacy(const config::PrivacySection& privacy, const membership::RunPlan& plan,
+                 RunStatus& status);
 
 // What the run waits for, as in its status: the store, members that it needs or that are silent, or
 // those that have yet to fetch the final weights. Empty: nothing unusual.

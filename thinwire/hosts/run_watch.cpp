@@ -15,19 +15,12 @@
 #include "thinwire/hosts/key_ring.h"
 #include "thinwire/hosts/run_status.h"
 #include "thinwire/train/task_files.h"
+#include "thinwire/train/worker.h"
 
 namespace thinwire::hosts {
-namespace {
-
-// Ends the name of a set that is evaluated with a worker's own weights, where these differ from the
-// shared ones (train/worker_evaluation.cpp).
-constexpr const char* kOwnWeights = "_own";
-
-}  // namespace
-
 LossBoard::LossBoard(std::set<std::string> sets, std::set<std::string> scores)
     : sets_(std::move(sets)), scores_(std::move(scores)) {
-  for (const std::string& set : std::set(sets_)) sets_.insert(set + kOwnWeights);
+  for (const std::string& set : std::set(sets_)) sets_.insert(set + train::kOwnWeightsSuffix);
   sets_.insert(membership::Loss::kTraining);
   sets_.insert(scores_.begin(), scores_.end());
 }

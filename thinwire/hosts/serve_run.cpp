@@ -110,8 +110,10 @@ class Service {
   // Whether an earlier start has written the summary; it now serves members that lack the weights.
   bool finished_before() const { return fs::exists(summary_file(folder_)); }
   RunStatus status() const {
-    return status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle(), machine_of_,
-                     contributions_.all());
+    RunStatus status = status_of(run_.recipe, *host_, plan_.rounds(), servers_->obstacle(),
+                                 machine_of_, contributions_.all());
+    add_privacy(run_.recipe.privacy, plan_, status);
+    return status;
   }
   bool stopped() const { return options_.stop != nullptr && *options_.stop; }
   ServeResult finish();
@@ -473,9 +475,10 @@ ServeResult Service::finish() {
   }
   events::Summary summary = end_.summarise(*digest, host_->state().next_step);
   losses_.fill(summary.steps, summary);
-  const std::vector<MemberStatus> members = status().members;
-  for (const std::string& line : describe_contributions(members)) options_.display.message(line);
-  write_run_summary(summary_file(folder_), summary, members);
+  const RunStatus last = status();
+  for (const std::string& line : describe_contributions(last.members))
+    options_.display.message(line);
+  write_run_summary(summary_file(folder_), summary, last);
   return {ServeOutcome::kFinished, plan_.rounds(), summary};
 }
 

@@ -29,6 +29,7 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/combinations.h"
+#include "thinwire/method/privacy/privacy.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/initial_model.h"
 #include "thinwire/train/resolve.h"
@@ -267,6 +268,8 @@ ServedRun open_served_run(config::Recipe recipe, const RunServers& servers,
   for (const std::string& number : method::automatic_numbers(recipe)) {
     message(number);
   }
+  if (const std::string privacy = method::planned_privacy(recipe); !privacy.empty())
+    message(privacy);
   PreparedText text;
   if (!method::is_external(recipe)) text.vocabulary = data::Vocabulary::load(recipe.data.dir);
   resolve(recipe, text.vocabulary.get());

@@ -51,6 +51,7 @@ void CommittedCommunicator::offer(const transport::Key& key, const Operation& op
       opening->roster.end()) {
     return;
   }
+  if (contributes_ && !payload.empty()) contributes_();
   traffic_.sent += payload.size();
   const double seconds = computed_round_ == operation.round ? computed_s_ : 0;
   follower_.offer(operation.round, key.fragment, std::move(payload), seconds);

@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -46,15 +47,19 @@ class CommittedCommunicator final : public transport::Communicator {
   // `id`: this member's, or kNoMember. `first_round`: the ledger's first round that this replica
   // computes. `late`: as sync.late. Both references must outlive it. Time-outs are ignored: it
   // waits for the ledger as long as the replica lives.
+  // `contributes` is called before a contribution leaves the member, empty ones excepted; may be
+  // empty.
   CommittedCommunicator(Follower& follower, const membership::RecipePlan& plan, int id,
-                        uint64_t first_round, config::LateContributions late)
+                        uint64_t first_round, config::LateContributions late,
+                        std::function<void()> contributes = {})
       : follower_(follower),
         plan_(plan),
         id_(id),
         first_round_(first_round),
         late_counts_(late == config::LateContributions::kCount),
         replayed_(follower.replayed()),
-        next_incomplete_(first_round - std::min(first_round, plan.overlap())) {}
+        next_incomplete_(first_round - std::min(first_round, plan.overlap())),
+        contributes_(std::move(contributes)) {}
 
   // This member spent `seconds` computing a step of a round of the ledger.
   void computed(uint64_t round, double seconds);
@@ -106,6 +111,7 @@ class CommittedCommunicator final : public transport::Communicator {
   // Operations of rounds from next_incomplete_ on: the ledger's round, and the fragment.
   std::set<std::pair<uint64_t, uint32_t>> started_;
   uint64_t next_incomplete_;  // every operation of an earlier round has an offer, perhaps empty
+  const std::function<void()> contributes_;
   uint64_t computed_round_ = 0;
   double computed_s_ = 0;
   transport::TrafficCount traffic_;

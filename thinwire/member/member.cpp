@@ -27,12 +27,14 @@
 #include "thinwire/member/committed_communicator.h"
 #include "thinwire/member/follower.h"
 #include "thinwire/member/member_sink.h"
+#include "thinwire/member/privacy_loss.h"
 #include "thinwire/member/snapshot.h"
 #include "thinwire/membership/run_plan.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/memory.h"
+#include "thinwire/method/privacy/privacy.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/report/opening.h"
 #include "thinwire/report/recorder.h"
@@ -94,6 +96,7 @@ class MemberRun {
       return {MemberOutcome::kFinished, steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
+    if (recipe_.privacy.noisy()) privacy_.emplace(folder_.path() / kPrivacyFile, recipe_.privacy);
     remove_abandoned_snapshot(folder_.path() / kSnapshotFolder);
     own_frozen_ = load_frozen();
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
@@ -361,8 +364,10 @@ class MemberRun {
                     checkpoints, [this](const std::string& text) { notify(text); });
     CorePermits cores(std::max(available_cores(), static_cast<int>(recipe_.train.threads)));
     const int id = options_.audits ? CommittedCommunicator::kNoMember : follower.id();
-    CommittedCommunicator communicator(follower, plan_, id, first_round(replica),
-                                       recipe_.sync.late);
+    std::function<void()> contributes;
+    if (privacy_) contributes = [this] { privacy_->add(); };
+    CommittedCommunicator communicator(follower, plan_, id, first_round(replica), recipe_.sync.late,
+                                       contributes);
     std::optional<Auditor> auditor;
     if (options_.audits) {
       auditor.emplace(audited_run(), follower, auditor_seed_, options_.hooks.message);
@@ -408,6 +413,10 @@ class MemberRun {
     const uint64_t digest = sink.last_digest().value_or(first_digest);
     const events::Summary summary = report::summarise(recipe_, recorder, digest);
     events::write_summary(folder_.summary(), summary);
+    if (privacy_) {
+      notify("others can have learnt of this member's text, " +
+             method::describe_privacy(recipe_.privacy, privacy_->contributions()));
+    }
     return {MemberOutcome::kFinished, end.steps, digest, summary, ""};
   }
 
@@ -429,6 +438,7 @@ class MemberRun {
   const Signer& signer_;
   const uint64_t auditor_seed_ = (uint64_t{std::random_device()()} << 32) | std::random_device()();
   std::shared_ptr<train::FrozenWeights> own_frozen_;
+  std::optional<PrivacyLoss> privacy_;                        // in a run with noise
   std::unique_ptr<checkpoint::CheckpointReader> checkpoint_;  // to start from
   int64_t completed_ = 0;  // steps of the last replica or checkpoint
 };
@@ -442,7 +452,10 @@ void check_hosted(const config::Recipe& recipe) {
 }
 
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options) {
-  return MemberRun(courier, signer, std::move(options)).take_part();
+  const bool is_private = options.recipe.privacy.noisy();
+  MemberResult result = MemberRun(courier, signer, std::move(options)).take_part();
+  result.is_private = is_private;
+  return result;
 }
 
 }  // namespace thinwire::member

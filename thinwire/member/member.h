@@ -105,6 +105,8 @@ struct MemberResult {
   uint64_t digest = 0;      // of the final weights, as in the summary; only with kFinished
   events::Summary summary;  // also written to run.dir; only with kFinished
   std::string why;          // only with kRefused
+  // The run has noise ([privacy]), so the training losses in the summary are for this machine only.
+  bool is_private = false;
 };
 
 // Throws UsageError for recipes that such a run does not support, naming the field, its value and

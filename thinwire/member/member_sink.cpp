@@ -20,7 +20,10 @@ void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& p
   if (part.synchronised) digest_ = part.digest;
   if (digest_) follower_.digest(step, *digest_);
   if (part.tokens == 0) return;  // it followed
-  follower_.trained(step, part.loss_sum, part.tokens - part.uncounted);
+  // Losses on a member's own text would tell of it without noise.
+  if (!recipe_.privacy.noisy()) {
+    follower_.trained(step, part.loss_sum, part.tokens - part.uncounted);
+  }
   train::StepPart own = part;
   own.members = 1;
   collector_.add_step(step, kOnlyWorker, own);
@@ -28,7 +31,10 @@ void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& p
 
 void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*worker*/,
                                 const train::EvalPart& part) {
-  follower_.evaluated(step, name, part.loss_sum, part.tokens);
+  const bool of_own_weights = name.ends_with(train::kOwnWeightsSuffix);
+  if (!recipe_.privacy.noisy() || !of_own_weights) {
+    follower_.evaluated(step, name, part.loss_sum, part.tokens);
+  }
   if (part.tokens == 0) return;
   train::EvalPart own = part;
   own.members = 1;

@@ -34,7 +34,10 @@ constexpr std::array<std::string_view, 11> kNoFeatures = {"run.",
                                                           "external."};
 
 // Features with numbers or lists.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 14> kOthers = {{
+constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kOthers = {{
+    {"privacy.clip", "1"},
+    {"privacy.noise", "0.5"},
+    {"privacy.sampling", "0.5"},
     {"model.vocab_slabs", "2"},
     {"train.microbatch", "1"},
     {"train.init", "MODEL"},
@@ -57,6 +60,10 @@ const std::map<std::string_view, Ways>& needs_of_features() {
   static const Overrides layer = {"train.update=layer", "optim.clip_by=previous"};
   static const Overrides answers = {"data.records=preferences", "train.init=MODEL"};
   static const Overrides encoder = {"model.architecture=roberta", "roberta.labels=2"};
+  static const Overrides clip = {"sync.method=diloco", "data.own=true"};
+  static const Overrides noise = {"sync.method=diloco", "data.own=true", "privacy.clip=1"};
+  static const Overrides sampling = {"sync.method=diloco", "data.own=true", "privacy.clip=1",
+                                     "privacy.noise=0.5"};
   static const std::map<std::string_view, Ways> needs = {
       {"adapter.kind=lora", {{"train.init=MODEL"}}},
       {"adapter.whole", {{"adapter.kind=lora", "train.init=MODEL"}}},
@@ -81,6 +88,9 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"optim.gradients", {{"optim.method=galore"}}},
       {"overlap_after", {{"overlap=eager"}}},
       {"preference.loss", {answers}},
+      {"privacy.clip", {clip}},
+      {"privacy.noise", {noise}},
+      {"privacy.sampling", {sampling}},
       {"sync.absent", {outer}},
       {"sync.late", {outer}},
       {"sync.within", {{"sync.method=diloco", "sync.clusters=2"}}},
@@ -97,8 +107,9 @@ const std::map<std::string_view, Ways>& needs_of_features() {
 constexpr std::string_view kResolved = "auto";
 
 // Fields, and values of fields, that a coordinator alone follows.
-constexpr std::array<std::string_view, 5> kCoordinated = {"data.own", "sync.late", "sync.quorum",
-                                                          "sync.sums", "sync.shares=own"};
+constexpr std::array<std::string_view, 8> kCoordinated = {
+    "data.own",  "privacy.clip", "privacy.noise", "privacy.sampling",
+    "sync.late", "sync.quorum",  "sync.sums",     "sync.shares=own"};
 
 bool is_feature(std::string_view table, const std::string& key) {
   return std::ranges::none_of(kNoFeatures, [&](std::string_view name) {

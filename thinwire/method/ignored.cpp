@@ -161,6 +161,7 @@ std::vector<Rule> rules_of(const config::Recipe& recipe) {
   add_model(recipe.model, rules);
   add_distro(recipe, rules);
   add_adapter(recipe.adapter, rules);
+  if (!recipe.privacy.noisy()) rules.push_back({"privacy.delta", "privacy.noise is 0"});
   if (recipe.optim.clip == 0) rules.push_back({"optim.clip_by", "optim.clip is 0"});
   if (recipe.eval.patience == 0 && !recipe.checkpoint.best) {
     rules.push_back({"eval.watch", "neither eval.patience nor checkpoint.best is set"});

@@ -118,6 +118,8 @@ constexpr Side kByOwnRows{"sync.shares", [](const Recipe& recipe) {
                             return recipe.sync.shares == config::RowShares::kOwn;
                           }};
 constexpr Side kOwnText{"data.own", [](const Recipe& recipe) { return recipe.data.own; }};
+constexpr Side kPrivate{"privacy.clip",
+                        [](const Recipe& recipe) { return recipe.privacy.clip > 0; }};
 constexpr Side kAbsent{"sync.absent",
                        [](const Recipe& recipe) { return !recipe.sync.absent.empty(); }};
 constexpr Side kLate{"sync.late", [](const Recipe& recipe) {
@@ -215,6 +217,23 @@ const Pair kPairs[] = {
      {"data.own", [](const Recipe& recipe) { return !recipe.data.own; }},
      "[sync] shares = {one} needs [data] own = true, got {other}: otherwise all members have the "
      "same rows"},
+
+    {kPrivate,
+     {"data.own", [](const Recipe& recipe) { return !recipe.data.own; }},
+     "[privacy] clip = {one} needs [data] own = true, got {other}: what all members have needs no "
+     "hiding"},
+    {kPrivate,
+     {"sync.method", [](const Recipe& recipe) { return !method_of(recipe).sums_late; }},
+     "[privacy] clip = {one} needs a method whose members sum changes of all weights ({able}), got "
+     "[sync] method = {other}: the bound is on a change as a whole",
+     [](const Recipe&) {
+       return names_of(all_methods(), ", ", [](const Method& one) { return one.sums_late; });
+     }},
+    {{"privacy.noise", [](const Recipe& recipe) { return recipe.privacy.noisy(); }},
+     {"sync.shares",
+      [](const Recipe& recipe) { return recipe.sync.shares == config::RowShares::kSpeed; }},
+     "[privacy] noise = {one} needs [sync] shares = \"equal\" or \"own\", got {other}: how long a "
+     "member computes would be told without noise"},
 
     {kExternalModel, kTasks,
      "[model] architecture = {one} is no model of texts, which [eval] tasks = {other} need"},

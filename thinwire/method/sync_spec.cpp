@@ -31,7 +31,8 @@ SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind) {
           .clip = recipe.optim.clip,
           .clip_by = recipe.optim.clip_by,
           .gradients = gradient_store(recipe),
-          .hides_sums = hides_sums(recipe, kind)};
+          .hides_sums = hides_sums(recipe, kind),
+          .privacy = recipe.privacy};
 }
 
 }  // namespace thinwire::method

@@ -38,7 +38,8 @@ struct SyncSpec {
   double clip = 0;  // largest gradient norm; 0: no clipping
   config::ClipBy clip_by = config::ClipBy::kStep;
   GradientStore gradients = GradientStore::kWhole;
-  bool hides_sums = false;  // method/gradient_sums.h
+  bool hides_sums = false;              // method/gradient_sums.h
+  config::PrivacySection privacy = {};  // of what a member contributes
 };
 
 // The recipe must outlive the spec.

@@ -67,6 +67,10 @@ struct RunEnd {
   std::optional<uint64_t> digest = {};
 };
 
+// Ends the name of a set that is evaluated with a worker's own weights, where these differ from the
+// shared ones.
+inline constexpr const char* kOwnWeightsSuffix = "_own";
+
 class Worker {
  public:
   Worker(const RunContext& context, transport::Communicator& communicator);

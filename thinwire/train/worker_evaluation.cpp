@@ -10,7 +10,8 @@ namespace thinwire::train {
 
 bool Worker::evaluate(int64_t completed) {
   int64_t passes = 0;
-  if (replica_.evaluates_own() && !evaluate_sets(completed, "_own", passes)) return false;
+  if (replica_.evaluates_own() && !evaluate_sets(completed, kOwnWeightsSuffix, passes))
+    return false;
   swap_shared();
   const bool done = evaluate_sets(completed, "", passes) && evaluate_tasks(completed, passes);
   swap_shared();

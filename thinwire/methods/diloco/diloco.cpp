@@ -11,6 +11,7 @@
 #include "thinwire/schedule/schedule.h"
 #include "thinwire/sync/algorithm.h"
 #include "thinwire/sync/local_update_strategy.h"
+#include "thinwire/sync/private_contribution.h"
 
 namespace thinwire::sync {
 namespace {
@@ -153,6 +154,7 @@ class Diloco final : public LocalUpdateStrategy {
       return start(f, number, round);
     }
     step_.pseudo_gradient(fragment.place, weight, gradient);
+    make_private(worker_.spec.privacy, weight, gradient, worker_.threads);
     start(f, number, round);
     if (!step_.follows_sent()) return;
     const int64_t before = number - options_.depth;

@@ -1,0 +1,66 @@
+#include "thinwire/method/privacy/privacy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/errors.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/operations.h"
+#include "thinwire/method/registry.h"
+
+namespace thinwire::method {
+namespace {
+
+using testing::HasSubstr;
+
+config::Recipe recipe(std::vector<std::string> fields) {
+  fields.insert(fields.end(), {"data.own=true", "model.vocab=64"});
+  return load_recipe("", fields);
+}
+
+std::string refusal(const std::vector<std::string>& fields) {
+  return tests::error_of([&] { load_recipe("", fields); });
+}
+
+TEST(Privacy, PlannedSumsAreTheOperationsOfTheRun) {
+  for (const std::vector<std::string>& fields :
+       {std::vector<std::string>{"sync.method=diloco", "diloco.sync_every=6", "train.steps=45"},
+        {"sync.method=local_sgd", "local_sgd.sync_every=5", "train.steps=45"},
+        {"sync.method=streaming", "streaming.sync_every=8", "train.steps=45"},
+        {"sync.method=streaming", "streaming.slices=3", "train.steps=100"}}) {
+    const config::Recipe one = recipe(fields);
+    const std::vector<TensorSpec> tensors = tensors_of(one);
+    const OperationsAfter after = operations_of(one, tensors, RunKind::kHosted);
+    uint64_t sums = 0;
+    for (int64_t step = 0; step < one.train.steps; ++step) sums += after(step).size();
+    EXPECT_EQ(planned_sums(one), sums) << fields.front() << " " << fields[1];
+  }
+}
+
+TEST(Privacy, IsSaidOfTheWholeRunWhereThereIsNoise) {
+  EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco"})), "");
+  EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco", "privacy.clip=1", "privacy.noise=4",
+                                    "train.steps=100", "diloco.sync_every=2"})),
+            "a member that takes part in all of the run is, after 50 contributions with noise: "
+            "epsilon 9.235 at delta 1e-05");
+}
+
+TEST(Privacy, WhatItNeedsIsSaid) {
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "privacy.noise=1"}),
+              HasSubstr("[privacy] noise = 1 needs clip > 0, got 0"));
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "privacy.sampling=0.5"}),
+              HasSubstr("[privacy] sampling = 0.5 needs noise > 0"));
+  EXPECT_THAT(refusal({"sync.method=diloco", "privacy.clip=1"}),
+              HasSubstr("[privacy] clip = 1.0 needs [data] own = true, got false"));
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=distro", "privacy.clip=1"}),
+              HasSubstr("(local_sgd, diloco, streaming), got [sync] method = \"distro\""));
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "sync.shares=speed", "privacy.clip=1",
+                       "privacy.noise=1"}),
+              HasSubstr("[privacy] noise = 1.0 needs [sync] shares = \"equal\" or \"own\""));
+}
+
+}  // namespace
+}  // namespace thinwire::method
