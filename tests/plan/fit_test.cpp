@@ -110,6 +110,44 @@ TEST(FitLaw, RecoversSizeAndTokens) {
   EXPECT_NEAR(chinchilla().loss(1e9, 2e10), chinchilla_runs_loss(1e9, 2e10), 1e-9);
 }
 
+// Lengths that differ by less than 5 % are one, and the law that of size alone.
+TEST(FitLaw, AFewTokensMoreAreNoOtherLength) {
+  std::vector<LossPoint> points;
+  for (const double parameters : {1e5, 1e6, 1e7}) {
+    points.push_back({parameters, kTokens + parameters, 1, std::pow(6.06e14 / parameters, 0.069)});
+  }
+  const FittedLaw fitted = fit_law("allreduce", points);
+  EXPECT_FALSE(fitted.has_tokens);
+  EXPECT_NEAR(fitted.law.law.exponent / 0.069, 1, 0.01);
+}
+
+// What the runs are said to be off is what the law that is kept is off.
+TEST(FitLaw, TheResidualIsThatOfTheLaw) {
+  Rng rng(5, 5);
+  for (int i = 0; i < 40; ++i) {
+    std::vector<LossPoint> points;
+    for (const double parameters : {1e6, 4e6, 16e6, 64e6}) {
+      for (const double tokens : {1e7, 1e8, 1e9}) {
+        const double effect = i % 2 == 0 ? 0 : 2085.43 / std::pow(tokens, 0.3658);
+        points.push_back(
+            {parameters, tokens, 1,
+             (2 + 50 / std::pow(parameters, 0.25) + effect) * std::exp(0.002 * rng.normal())});
+      }
+    }
+    try {
+      const FittedLaw fitted = fit_law("allreduce", points);
+      double squares = 0;
+      for (const LossPoint& point : points) {
+        const double loss = fitted.law.loss(point.parameters, point.tokens, point.local_steps);
+        squares += std::pow(std::log(point.loss / loss), 2) / 12;
+      }
+      EXPECT_NEAR(std::sqrt(squares), fitted.residual, 1e-6);
+    } catch (const UsageError&) {
+      EXPECT_EQ(i % 2, 0) << "these runs tell every constant";
+    }
+  }
+}
+
 TEST(FitLaw, RecoversSizeTokensAndLocalSteps) {
   const auto loss = [](double parameters, double tokens, double steps) {
     return chinchilla_runs_loss(parameters, tokens) + 2e-3 * steps;
@@ -127,7 +165,7 @@ TEST(FitLaw, RecoversSizeTokensAndLocalSteps) {
   EXPECT_NEAR(predict(fitted, 64e6, 4e9, 32).loss, loss(64e6, 4e9, 32), 2e-3);
 }
 
-// Of runs that scatter by 0.5 %, predictions for one four times as large and as long.
+// Runs scatter by 0.5 %; predicted is one that is four times as large and as long.
 TEST(FitLaw, PredictionsFromSizeAndTokensHoldTheTruth) {
   constexpr int kRepetitions = 60;
   int held = 0;
@@ -151,7 +189,17 @@ TEST(FitLaw, PredictionsFromSizeAndTokensHoldTheTruth) {
 TEST(FitLaw, SaysWhatIsMissing) {
   const std::vector<LossPoint> one_size = {{1e6, 2e7, 1, 3}, {1e6, 2e7, 1, 3.1}};
   const std::vector<LossPoint> bad = {{1e6, 2e7, 1, 3}, {1e7, 2e7, 1, std::nan("")}};
-  const std::vector<LossPoint> two_sizes = {{1e6, 2e7, 1, 3}, {1e7, 4e7, 1, 2.9}};
+  std::vector<LossPoint> by_parameter;  // 20 tokens a parameter
+  for (const double parameters : {1e6, 2e6, 4e6, 8e6, 16e6, 32e6}) {
+    by_parameter.push_back(
+        {parameters, 20 * parameters, 1, chinchilla_runs_loss(parameters, 20 * parameters)});
+  }
+  std::vector<LossPoint> no_effect;
+  for (const double parameters : {1e6, 4e6, 16e6}) {
+    for (const double tokens : {1e7, 1e8, 1e9}) {
+      no_effect.push_back({parameters, tokens, 1, 2 + 50 / std::pow(parameters, 0.25)});
+    }
+  }
   const std::vector<LossPoint> two_lengths = {{1e6, 2e7, 1, 3.0},
                                               {2e6, 2e7, 1, 2.9},
                                               {4e6, 2e7, 1, 2.8},
@@ -160,10 +208,12 @@ TEST(FitLaw, SaysWhatIsMissing) {
   for (const auto& [points, message] :
        {std::pair(one_size, "at least 2 sizes and 2 runs, got 2 of 1 size"),
         std::pair(bad, "loss of a run must be > 0, got nan"),
-        std::pair(two_sizes,
-                  "several lengths needs models of at least 3 sizes and 5 runs, got 2 of "
-                  "2 sizes"),
-        std::pair(two_lengths, "at least 3 numbers of tokens, got 2e+07 and 4e+07")}) {
+        std::pair(by_parameter,
+                  "runs of 20.0 M to 640 M tokens need 6 runs, among them one size "
+                  "with 3 lengths and one length with 3 sizes, got 6 runs, at most 1 "
+                  "length of one size and 1 size of one length"),
+        std::pair(two_lengths, "at most 2 lengths of one size and 3 sizes of one length"),
+        std::pair(no_effect, "these runs do not tell beta")}) {
     try {
       fit_law("allreduce", points);
       FAIL() << message;

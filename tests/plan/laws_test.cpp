@@ -1,7 +1,9 @@
 #include "thinwire/plan/laws.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/errors.h"
 #include "thinwire/base/file.h"
 
 namespace thinwire::plan {
@@ -24,6 +26,16 @@ TEST(Laws, FilesRoundTrip) {
   EXPECT_EQ(again[0].loss(1e9, 2e10, 1), laws[0].loss(1e9, 2e10, 1));
   EXPECT_GT(again[0].loss(1e9, 1e9, 1), again[0].loss(1e9, 2e10, 1));
   EXPECT_EQ(with_own({}, again).loss_per_local_step, 1.4e-4);
+}
+
+TEST(Laws, TheTermForTokensIsGivenWhole) {
+  const fs::path file = fs::path(testing::TempDir()) / "half.toml";
+  write_file(
+      file, "[[law]]\nmethod = \"allreduce\"\nscale = 1e14\nexponent = 0.07\ntokens_scale = 1e9\n");
+  EXPECT_THAT(
+      tests::error_of([&] { load_laws(file); }),
+      testing::HasSubstr("tokens_scale and tokens_exponent must both be given or both be 0, "
+                         "got 1000000000 and 0"));
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 #include <vector>
@@ -16,6 +18,9 @@ namespace {
 
 constexpr int kRounds = 200;
 constexpr double kMinProgress = 1e-15;
+constexpr double kSameLength = 1.05;
+constexpr double kLeastExponent = 0.005;
+constexpr double kMostExponent = 2;
 
 // The constants in the form used by the search, and which of them are fitted; the others stay 0.
 enum Constant : size_t { kSize, kAlpha, kPerStep, kFloor, kLength, kBeta, kConstants };
@@ -196,31 +201,89 @@ void check_positive(const std::string& method, const LossPoint& point) {
   }
 }
 
+// The numbers of tokens, those within 5 % of each other as one: few runs end with exactly as many.
+std::vector<double> lengths_of(std::span<const LossPoint> points) {
+  std::vector<double> tokens;
+  for (const LossPoint& point : points) tokens.push_back(point.tokens);
+  std::ranges::sort(tokens);
+  std::vector<double> lengths;
+  for (const double value : tokens) {
+    if (lengths.empty() || value > kSameLength * lengths.back()) lengths.push_back(value);
+  }
+  return lengths;
+}
+
+// The most values that `of` has among the runs with one value of `with`.
+template <class Of, class With>
+size_t most_values(std::span<const LossPoint> points, const Of& of, const With& with) {
+  std::map<double, std::set<double>> values;
+  for (const LossPoint& point : points) values[with(point)].insert(of(point));
+  size_t most = 0;
+  for (const auto& [value, others] : values) most = std::max(most, others.size());
+  return most;
+}
+
+// Size and tokens can be told apart where both vary without the other.
+void check_lengths(const std::string& method, std::span<const LossPoint> points,
+                   std::span<const double> lengths, size_t constants) {
+  const auto size = [](const LossPoint& point) { return point.parameters; };
+  const auto length = [&](const LossPoint& point) {
+    return *std::prev(std::ranges::upper_bound(lengths, point.tokens));
+  };
+  const size_t of_a_size = most_values(points, length, size);
+  const size_t of_a_length = most_values(points, size, length);
+  if (of_a_size >= 3 && of_a_length >= 3 && points.size() > constants) return;
+  throw UsageError(fmt::format(
+      "{}: runs of {} to {} tokens need {} runs, among them one size with 3 lengths and one length "
+      "with 3 sizes, got {}, at most {} of one size and {} of one length; take more runs, or those "
+      "of one length only",
+      method, format_count(lengths.front()), format_count(lengths.back()), constants + 1,
+      counted(std::ssize(points), "run"), counted(static_cast<int64_t>(of_a_size), "length"),
+      counted(static_cast<int64_t>(of_a_length), "size")));
+}
+
 // Which constants these runs can tell.
 Constants constants_of(const std::string& method, std::span<const LossPoint> points) {
-  std::set<double> sizes, steps, tokens;
+  std::set<double> sizes, steps;
   for (const LossPoint& point : points) {
     check_positive(method, point);
     sizes.insert(point.parameters);
     steps.insert(point.local_steps);
-    tokens.insert(point.tokens);
   }
   Constants constants = {kSize, kAlpha};
   if (steps.size() > 1) constants.push_back(kPerStep);
-  if (tokens.size() > 1) constants.insert(constants.end(), {kFloor, kLength, kBeta});
-  const size_t least = tokens.size() > 1 ? 3 : 2;
-  if (sizes.size() < least || points.size() < constants.size()) {
+  if (sizes.size() < 2 || points.size() < constants.size()) {
     throw UsageError(
-        fmt::format("{}: a fit{} needs models of at least {} sizes and {} runs, got {} of {}",
-                    method, tokens.size() > 1 ? " to runs of several lengths" : "", least,
+        fmt::format("{}: a fit needs models of at least 2 sizes and {} runs, got {} of {}", method,
                     constants.size(), points.size(), counted(std::ssize(sizes), "size")));
   }
-  if (tokens.size() == 2) {
-    throw UsageError(fmt::format(
-        "{}: a fit needs runs of one length, or of at least 3 numbers of tokens, got {:g} and {:g}",
-        method, *tokens.begin(), *tokens.rbegin()));
-  }
+  const std::vector<double> lengths = lengths_of(points);
+  if (lengths.size() == 1) return constants;
+  constants.insert(constants.end(), {kFloor, kLength, kBeta});
+  check_lengths(method, points, lengths, constants.size());
   return constants;
+}
+
+// A law whose exponent is at a bound says nothing about other sizes or lengths.
+void check_exponent(const std::string& method, const char* name, const char* of, double value) {
+  if (value >= kLeastExponent && value <= kMostExponent) return;
+  throw UsageError(
+      fmt::format("{}: these runs do not tell {}, which came out as {:.3g} and must be from {} to "
+                  "{}; take runs "
+                  "whose {} differ more, or whose losses vary less by chance",
+                  method, name, value, kLeastExponent, kMostExponent, of));
+}
+
+void check_told(const FittedLaw& fitted) {
+  const std::string& method = fitted.law.method;
+  check_exponent(method, "alpha", "sizes", fitted.law.law.exponent);
+  if (fitted.has_tokens) check_exponent(method, "beta", "tokens", fitted.law.law.tokens_exponent);
+  for (size_t i = 0; i < kConstants; ++i) {
+    if (fitted.covariance[i][i] >= 0 && std::isfinite(fitted.covariance[i][i])) continue;
+    throw UsageError(fmt::format(
+        "{}: these runs do not tell the law's constants apart; take more sizes and lengths",
+        method));
+  }
 }
 
 Interval around(double value, double deviation, double student) {
@@ -231,7 +294,7 @@ Interval interval_of(const FittedLaw& fitted, const Vector& at, Constant constan
   return around(at[constant], std::sqrt(fitted.covariance[constant][constant]), fitted.student);
 }
 
-// Of Nc, whose logarithm is that of Nc^alpha over alpha.
+// The interval of Nc, whose logarithm is that of Nc^alpha over alpha.
 Interval scale_interval(const FittedLaw& fitted, const Vector& at, Constant power,
                         Constant exponent) {
   const auto& covariance = fitted.covariance;
@@ -278,7 +341,7 @@ size_t freedom_of(const FittedLaw& fitted) {
   return static_cast<size_t>(fitted.points) - constants;
 }
 
-// Of the logarithm of one run's loss about the law.
+// The variance of the logarithm of one run's loss about the law.
 double scatter(const FittedLaw& fitted) {
   const size_t freedom = freedom_of(fitted);
   const double sum = fitted.residual * fitted.residual * fitted.points;
@@ -305,6 +368,7 @@ FittedLaw fit_law(const std::string& method, std::span<const LossPoint> points) 
   for (Vector& row : fitted.covariance) {
     for (double& value : row) value *= scatter(fitted);
   }
+  check_told(fitted);
   add_intervals(fitted, at);
   return fitted;
 }

@@ -42,8 +42,10 @@ struct FittedLaw {
   double student = 0;
 };
 
-// Throws UsageError saying what is wrong: fewer than two sizes, with runs of several lengths fewer
-// than three sizes or three lengths, fewer points than constants, or a value <= 0.
+// Numbers of tokens within 5 % of each other count as one length. Throws UsageError saying what is
+// wrong: fewer than two sizes, fewer points than constants, a value <= 0, runs of several lengths
+// among which no size has three and no length has three sizes, or runs that do not tell a constant
+// (alpha or beta outside 0.005 to 2).
 FittedLaw fit_law(const std::string& method, std::span<const LossPoint> points);
 
 // For a run that was not fitted: its predicted loss, and the range in which 95 % of such runs end.

@@ -1,9 +1,12 @@
 #include "thinwire/plan/laws.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/config/table_list.h"
 
@@ -88,7 +91,15 @@ void MethodLaw::describe(config::Fields& fields) {
 }
 
 std::vector<MethodLaw> load_laws(const std::filesystem::path& file) {
-  return config::load_tables<MethodLaw>(file, kTable);
+  std::vector<MethodLaw> laws = config::load_tables<MethodLaw>(file, kTable);
+  for (const MethodLaw& law : laws) {
+    if ((law.law.tokens_scale == 0) == (law.law.tokens_exponent == 0)) continue;
+    throw UsageError(fmt::format(
+        "{}: [[law]] of {}: tokens_scale and tokens_exponent must both be given or both be 0, got "
+        "{} and {}",
+        file.string(), law.method, law.law.tokens_scale, law.law.tokens_exponent));
+  }
+  return laws;
 }
 
 void save_laws(const std::filesystem::path& file, std::span<const MethodLaw> laws) {

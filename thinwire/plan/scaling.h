@@ -44,8 +44,8 @@ struct LossLaw {
   double loss(double parameters, double tokens) const;
 };
 
-// Of models of 44 M to 16 B parameters, embeddings included, each on tokens seen once: its
-// appendix's fit as Besiroglu et al. 2024 (arXiv 2404.10102) corrected it.
+// The law of the models of Hoffmann et al., 44 M to 16 B parameters with embeddings, each on tokens
+// seen once, with the constants that Besiroglu et al. 2024 (arXiv 2404.10102) fitted to their runs.
 LossLaw chinchilla();
 
 struct LossLaws {

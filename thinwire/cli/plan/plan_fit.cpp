@@ -147,7 +147,9 @@ std::string formula_of(const plan::FittedLaw& fitted) {
 
 void print_constant(const char* name, const std::string& value, const std::string& low,
                     const std::string& high) {
-  fmt::print("  {:<7}  {}  ({} .. {})\n", name, value, low, high);
+  const std::string interval =
+      low == high ? "no interval: as many runs as constants" : fmt::format("{} .. {}", low, high);
+  fmt::print("  {:<7}  {}  ({})\n", name, value, interval);
 }
 
 void print_scale(const char* name, double value, const plan::Interval& interval) {
@@ -216,7 +218,7 @@ void draw(const std::vector<Fit>& fits, const std::string& file) {
   spec.y_label = "nats per token";
   spec.log_x = true;
   for (const Fit& fit : fits) {
-    // Of sizes, by tokens and local steps.
+    // The range of sizes, by tokens and local steps.
     std::map<std::pair<double, double>, std::pair<double, double>> ranges;
     for (const auto* runs : {&fit.runs, &fit.held_out}) {
       for (const Run& run : *runs) {

@@ -241,6 +241,11 @@ void draw_loss(const LossArguments& arguments) {
 }
 
 void run_loss(LossArguments arguments) {
+  if (arguments.tokens > 0 && arguments.hours > 0) {
+    throw UsageError(
+        "--tokens and --hours exclude each other: a budget of hours is spent on models of several "
+        "sizes, whose tokens --tokens-per-parameter gives");
+  }
   if (!arguments.constants.empty()) {
     arguments.laws = plan::with_own(arguments.laws, plan::load_laws(arguments.constants));
   }
