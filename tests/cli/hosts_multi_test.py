@@ -48,6 +48,19 @@ class Hosts(HostsCase):
         self.assertEqual(server.finish(), -signal.SIGINT, server.messages)
         self.assertIn("the same command resumes", server.messages)
 
+    def test_members_say_the_energy_and_co2_of_what_they_contribute(self):
+        server = self.serve("train.workers=2")
+        members = [self.join("member0", "--watts", "1.8k", "--grid", "500"), self.join("member1", "--watts", "360W")]
+        self.assert_complete(server, member0=members[0], member1=members[1])
+        both = sorted(self.summary("serve")["members"], key=lambda one: -one["co2_kg"])
+        for one, kilowatts in zip(both, (1.8, 0.36)):
+            self.assertGreater(one["hours"], 0)
+            self.assertAlmostEqual(one["kilowatt_hours"] / one["hours"], kilowatts)
+        self.assertAlmostEqual(both[0]["co2_kg"] / both[0]["kilowatt_hours"], 0.5)
+        self.assertEqual(both[1]["co2_kg"], 0)
+        self.assertRegex(server.messages, r"contributed \d+ rows in .*, with [\d.]+ Wh and [\d.]+ g of CO2")
+        self.assertIn("energy: 360 W while it computes", members[1].messages)
+
     def test_members_are_called_what_their_machines_are(self):
         server = self.serve("train.workers=2", "train.steps=100000", "sync.method=distro")
         self.join("member0", "--name", "my other laptop")

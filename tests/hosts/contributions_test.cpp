@@ -33,7 +33,7 @@ membership::Offer offer(int member, uint64_t round, uint32_t fragment, double se
   offer.member = member;
   offer.round = round;
   offer.fragment = fragment;
-  offer.seconds = seconds;
+  offer.spent.seconds = seconds;
   return offer;
 }
 
@@ -68,9 +68,27 @@ TEST_F(ContributionsTest, OfRoundsWithoutOperationsAreTheRows) {
   EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 0, 0}}, {1, {10, 0, 0}}}));
 }
 
+TEST_F(ContributionsTest, HaveTheEnergyOfWhatCounted) {
+  all_.record(opened(1, 0));
+  membership::Offer one = offer(0, 0, 0, 1);
+  one.spent = {.seconds = 0, .joules = 7.2e6, .grams = 900};  // with watts alone there is no time
+  all_.offered(one);
+  all_.offered(offer(1, 0, 0, 9));
+  all_.record(closed(2, 0, {{0, 0, {}, 100, 6}}));
+  const Contributed all = all_.all().at(0);
+  EXPECT_EQ(all.kilowatt_hours(), 2);
+  EXPECT_EQ(all.co2_kg(), 0.9);
+  EXPECT_EQ(format_energy(all), "2 kWh");
+  EXPECT_EQ(format_co2({.spent = {.grams = 12.34}}), "12.3 g");
+  EXPECT_EQ(format_co2({}), "");
+  EXPECT_FALSE(all_.all().contains(1)) << "it did not count";
+}
+
 TEST_F(ContributionsTest, AreThereAgainAfterAStart) {
   all_.record(opened(1, 0));
-  all_.offered(offer(0, 0, 0, 2));
+  membership::Offer spent = offer(0, 0, 0, 2);
+  spent.spent.joules = 5;
+  all_.offered(spent);
   all_.record(closed(2, 0, {{0, 0, {}, 100, 6}}));
   all_.keep_last();
   Contributions again(file_);
@@ -80,6 +98,8 @@ TEST_F(ContributionsTest, AreThereAgainAfterAStart) {
     again.record(closed(2, 0, {{0, 0, {}, 100, 6}}));
     EXPECT_EQ(again.all(), all_.all());
   }
+  write_file(file_, R"({"seconds": {"0": 2}})");  // an older program's
+  EXPECT_EQ(Contributions(file_).all(), Contributions(test_folder() / "none").all());
   write_file(file_, "{}");
   EXPECT_THROW(Contributions{file_}, Error);
 }

@@ -23,7 +23,7 @@ TEST(RunStatus, SaysWhoSentAPayloadThatWasRefusedAndWhy) {
   status.members[2].offences = 1;
   status.members[1].audits = 12;
   status.members[1].effect = 0.25;
-  status.members[1].contributed = {1200, 5'000'000, 1800};
+  status.members[1].contributed = {1200, 5'000'000, {1800, 7.2e6, 250}};
   status.members[2].refused = "round 4: it has a value that is not finite";
   const auto read = read_status(print_status(status));
   ASSERT_TRUE(read);
@@ -33,6 +33,7 @@ TEST(RunStatus, SaysWhoSentAPayloadThatWasRefusedAndWhy) {
   EXPECT_EQ(read->members[1].audits, 12u);
   EXPECT_EQ(read->members[1].effect, 0.25);
   EXPECT_EQ(read->members[1].contributed, status.members[1].contributed);
+  EXPECT_THAT(describe(*read), Contains(testing::AllOf(HasSubstr("2 kWh"), HasSubstr("0.25 kg"))));
   EXPECT_THAT(describe(*read),
               Contains(HasSubstr("member 2's payload was refused in round 4: it has "
                                  "a value that is not finite")));

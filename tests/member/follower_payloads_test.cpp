@@ -25,7 +25,7 @@ TEST_F(FollowerCase, GivesTheStoreAgainSoonWhatItHadNoRoomFor) {
   follow_into_a_round();
   const Bytes payload = {1, 2, 3};
   network_.set_disk_bytes(0);
-  follower_->offer(0, 0, payload, 0);
+  follower_->offer(0, 0, payload, {});
   EXPECT_FALSE(is_stored(payload));
   network_.set_disk_bytes(std::numeric_limits<uint64_t>::max());
   const Stopwatch watch;
@@ -51,7 +51,7 @@ TEST_F(FollowerCase, AnnouncesAPayloadBeforeItIsInTheStore) {
   follow_into_a_round();
   const Bytes payload = {1, 2, 3};
   network_.set_disk_bytes(0);
-  follower_->offer(0, 0, payload, 0);
+  follower_->offer(0, 0, payload, {});
   EXPECT_FALSE(is_stored(payload));
   ASSERT_FALSE(announced.empty());
   EXPECT_EQ(announced.front().payload, transport::blob_id(payload).name);
@@ -151,7 +151,7 @@ class OfferedPayload : public FollowerCase {
     append(ledger_.found());
     for (const int member : {0, 1}) append(ledger_.admit(member));
     append(ledger_.open(0, 0));
-    follower_->offer(0, 0, payload_, 0);
+    follower_->offer(0, 0, payload_, {});
     network_.run();
     EXPECT_TRUE(is_stored(payload_));
     append(ledger_.close(0));

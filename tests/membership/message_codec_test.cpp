@@ -34,7 +34,7 @@ std::vector<Message> all_messages() {
   const AgreedDigest digest{5, 0xfedcba9876543210};
   return {JoinRequest{signer().key(), position, 1.25e6, 4000},
           Report{3, position, digest},
-          Offer{3, 6, 2, 9, hash_of("payload"), 4096, 0.75},
+          Offer{3, 6, 2, 9, hash_of("payload"), 4096, {0.75, 90, 12.5}},
           LeaveNotice{3},
           SnapshotReady{{3, 11, hash_of("snapshot"), 1 << 20}, digest, hash_of("record")},
           Supply{3, {{1, 2, 3}, {}, {4}}},
@@ -81,7 +81,7 @@ TEST(Statement, WithoutItsOptionalParts) {
 
 // The bytes of docs/formats.md, put together by hand.
 TEST(Statement, HasTheBytesThatAreDescribed) {
-  const Bytes bytes = encode(Offer{3, 6, 2, 9, hash_of("payload"), 4096, 0.75});
+  const Bytes bytes = encode(Offer{3, 6, 2, 9, hash_of("payload"), 4096, {0.75, 90, 12.5}});
   Bytes expected;
   ByteWriter writer(expected);
   writer.put_bytes(as_bytes("TWMS"));
@@ -97,6 +97,8 @@ TEST(Statement, HasTheBytesThatAreDescribed) {
   writer.put_bytes(hash_of("payload").bytes);
   writer.put(uint64_t{4096});
   writer.put(0.75);
+  writer.put(90.0);
+  writer.put(12.5);
   writer.put_bytes(signer().sign(expected).bytes);
   EXPECT_EQ(bytes, expected);
 }

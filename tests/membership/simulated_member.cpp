@@ -302,7 +302,7 @@ void SimulatedMember::begin(const member::StartState& start, const Replica& repl
   replica_ = replica;
   const auto again = std::exchange(in_flight_, {});
   for (const auto& [name, payload] : again) {
-    if (machine_->offer(name.first, name.second, transport::blob_id(*payload), payload, 0))
+    if (machine_->offer(name.first, name.second, transport::blob_id(*payload), payload, {}))
       in_flight_[name] = payload;
     offered_.insert(name.first);
   }
@@ -379,7 +379,7 @@ void SimulatedMember::offer(uint64_t round, const Opening& opening, double secon
     std::ranges::copy(hash.bytes, payload.begin());
     auto blob = std::make_shared<const Bytes>(std::move(payload));
     const transport::BlobId id = transport::blob_id(*blob);
-    if (machine_->offer(round, operation.fragment, id, blob, seconds)) {
+    if (machine_->offer(round, operation.fragment, id, blob, {.seconds = seconds})) {
       in_flight_[{round, operation.fragment}] = std::move(blob);
     }
   }
@@ -394,7 +394,7 @@ void SimulatedMember::offer_nothing(uint64_t round) {
   offered_.insert(round);
   const auto nothing = std::make_shared<const Bytes>();
   for (const PlannedOperation& operation : opening->operations) {
-    (void)machine_->offer(round, operation.fragment, transport::blob_id({}), nothing, 0);
+    (void)machine_->offer(round, operation.fragment, transport::blob_id({}), nothing, {});
   }
 }
 

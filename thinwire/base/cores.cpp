@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -103,5 +104,28 @@ Cores cores_here(const fs::path& root) {
 }
 
 int available_cores() { return cores_here().usable(); }
+
+// /proc/stat: user, nice, system, idle, iowait, irq, softirq, in clock ticks.
+std::optional<ComputedSeconds> computed_seconds(const fs::path& root) {
+  ComputedSeconds computed;
+  std::ifstream in(root / "proc/stat");
+  std::string word;
+  in >> word;
+  for (int column = 0; column < 7; ++column) {
+    double ticks = 0;
+    in >> ticks;
+    const bool idles = column == 3 || column == 4;
+    if (!idles) computed.all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  if (!in || computed.all == 0) return std::nullopt;
+  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used{};
+    getrusage(who, &used);
+    for (const timeval& time : {used.ru_utime, used.ru_stime}) {
+      computed.own += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+    }
+  }
+  return computed;
+}
 
 }  // namespace thinwire

@@ -28,6 +28,15 @@ Cores cores_here(const fs::path& root = "/");
 // What is usable here.
 int available_cores();
 
+// Seconds of computing, over all cores: of everybody since the machine started, and of this process
+// and the children that it has waited for.
+struct ComputedSeconds {
+  double all = 0;
+  double own = 0;
+};
+// Nothing if /proc, found in `root`, does not say.
+std::optional<ComputedSeconds> computed_seconds(const fs::path& root = "/");
+
 // The Linux control groups that a process is in. Each may allow it less than the machine has, and
 // what holds is the least that one of them allows.
 enum class GroupVersion : uint8_t { kFirst, kSecond };

@@ -18,6 +18,7 @@
 #include "thinwire/cli/output.h"
 #include "thinwire/cli/run_access.h"
 #include "thinwire/config/sections.h"
+#include "thinwire/hosts/energy.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/join_run.h"
 #include "thinwire/links/links.h"
@@ -35,6 +36,7 @@ struct JoinArguments {
   std::string name;
   std::string hours, pause_when;
   links::Link limits;
+  hosts::EnergyRules energy;
   double cpus = 1;
   int nice = 0;
   double wait_s = config::SyncSection().timeout_s;
@@ -127,6 +129,7 @@ void run_join(const JoinArguments& arguments) {
                                       .site = arguments.site,
                                       .machine = arguments.name,
                                       .pauses = pauses,
+                                      .energy = arguments.energy,
                                       .stop = &interrupts().any,
                                       .on_start = [] { catch_interrupts(); }};
   if (arguments.model_socket >= 0) return join_for_peer(options, arguments.model_socket);
@@ -183,6 +186,11 @@ void add_join(CLI::App& app) {
                "Most that it sends, such as 5Mbps, so that the line is free for others");
   add_quantity(*command, "--down", arguments->limits.down_bit_s, kRate, "bit/s",
                "Most that it receives");
+  add_quantity(*command, "--watts", arguments->energy.watts, kAmount, "W",
+               "Power that this machine draws while it computes, for what it has contributed "
+               "(default: measured where the machine counts it)");
+  add_quantity(*command, "--grid", arguments->energy.grid_g_kwh, kAmount, "g/kWh",
+               "CO2 of a kilowatt-hour here, for what it has contributed");
   add_wait(*command, arguments->wait_s);
   add_model_socket(*command, arguments->model_socket);
   command->add_flag("--json", arguments->json, "Print the result as JSON");

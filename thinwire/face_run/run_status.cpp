@@ -30,7 +30,7 @@ RunStatus ask_run_status(const std::string& address, const std::string& token, d
                             .step_seconds = one.step_s,
                             .rows = one.contributed.rows,
                             .bytes = one.contributed.bytes,
-                            .hours = one.contributed.seconds / 3600,
+                            .hours = one.contributed.hours(),
                             .refused = std::move(one.refused)});
   }
   return told;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -18,19 +19,47 @@ using Json = nlohmann::json;
 
 constexpr size_t kMostWaiting = 100'000;  // offers; members may make any
 
+struct SpentField {
+  const char* name;  // in the file, where it has the amounts by member
+  double membership::Spent::*amount;
+  bool required;
+};
+constexpr std::array<SpentField, 3> kFields{{{"seconds", &membership::Spent::seconds, true},
+                                             {"joules", &membership::Spent::joules, false},
+                                             {"grams", &membership::Spent::grams, false}}};
+
+// Three digits, in the larger unit from 0.1 of it on.
+std::string format_amount(double amount, const char* unit, const char* thousandth) {
+  if (amount == 0) return "";
+  return amount >= 0.1 ? fmt::format("{:.3g} {}", amount, unit)
+                       : fmt::format("{:.3g} {}", 1000 * amount, thousandth);
+}
+
 }  // namespace
+
+std::string format_energy(const Contributed& contributed) {
+  return format_amount(contributed.kilowatt_hours(), "kWh", "Wh");
+}
+
+std::string format_co2(const Contributed& contributed) {
+  return format_amount(contributed.co2_kg(), "kg", "g");
+}
 
 Contributions::Contributions(fs::path file) : file_(std::move(file)) {
   if (!fs::exists(file_)) return;
   const Lock lock(mutex_);
   try {
     const Json json = parse_json<Json>(read_text_file(file_));
-    for (const auto& [member, seconds] : json.at("seconds").items()) {
-      times_.counted[std::stoi(member)] = seconds.get<double>();
+    for (const SpentField& field : kFields) {
+      if (!field.required && !json.contains(field.name)) continue;  // an older file
+      for (const auto& [member, amount] : json.at(field.name).items()) {
+        spent_.counted[std::stoi(member)].*field.amount = amount.get<double>();
+      }
     }
   } catch (const std::exception& problem) {
-    throw Error(fmt::format("{} is damaged ({}); delete it: only the members' times are lost",
-                            file_.string(), problem.what()));
+    throw Error(
+        fmt::format("{} is damaged ({}); delete it: only the members' hours and energy are lost",
+                    file_.string(), problem.what()));
   }
 }
 
@@ -63,24 +92,26 @@ void Contributions::close(const membership::Closing& closing) {
     }
   }
   for (const auto& name : counted) {
-    const auto waiting = times_.waiting.find(name);
-    if (waiting == times_.waiting.end()) continue;
-    times_.counted[name.first] += waiting->second;
-    times_.changed = true;
-    times_.waiting.erase(waiting);
+    const auto waiting = spent_.waiting.find(name);
+    if (waiting == spent_.waiting.end()) continue;
+    spent_.counted[name.first] += waiting->second;
+    spent_.changed = true;
+    spent_.waiting.erase(waiting);
   }
   open_.erase(opening);
-  std::erase_if(times_.waiting, [&](const auto& one) {  // what is this late does not count
+  std::erase_if(spent_.waiting, [&](const auto& one) {  // what is this late does not count
     return one.first.second + 1000 < closing.round;
   });
 }
 
 void Contributions::offered(const membership::Offer& offer) {
-  if (offer.seconds <= 0) return;
+  if (offer.spent == membership::Spent()) return;
   const Lock lock(mutex_);
-  if (times_.waiting.size() >= kMostWaiting) return;
-  double& seconds = times_.waiting[{offer.member, offer.round}];
-  seconds = std::max(seconds, offer.seconds);
+  if (spent_.waiting.size() >= kMostWaiting) return;
+  membership::Spent& most = spent_.waiting[{offer.member, offer.round}];
+  for (const SpentField& field : kFields) {
+    most.*field.amount = std::max(most.*field.amount, offer.spent.*field.amount);
+  }
 }
 
 void Contributions::keep(double now) {
@@ -90,22 +121,29 @@ void Contributions::keep(double now) {
 }
 
 void Contributions::keep_last() {
-  Json seconds = Json::object();
+  Json json = Json::object();
+  for (const SpentField& field : kFields) json[field.name] = Json::object();
   {
     const Lock lock(mutex_);
-    if (!times_.changed) return;
-    times_.changed = false;
-    for (const auto& [member, time] : times_.counted) seconds[std::to_string(member)] = time;
+    if (!spent_.changed) return;
+    spent_.changed = false;
+    for (const auto& [member, spent] : spent_.counted) {
+      for (const SpentField& field : kFields) {
+        if (spent.*field.amount > 0) {
+          json[field.name][std::to_string(member)] = spent.*field.amount;
+        }
+      }
+    }
   }
-  write_file(file_, print_json(Json{{"seconds", seconds}}) + "\n");
+  write_file(file_, print_json(json) + "\n");
 }
 
 std::map<int, Contributed> Contributions::all() const {
   const Lock lock(mutex_);
   std::map<int, Contributed> all = all_;
   for (auto& [member, one] : all) {
-    const auto time = times_.counted.find(member);
-    if (time != times_.counted.end()) one.seconds = time->second;
+    const auto spent = spent_.counted.find(member);
+    if (spent != spent_.counted.end()) one.spent = spent->second;
   }
   return all;
 }

@@ -1,10 +1,11 @@
 // What each member has contributed to a served run: rows and bytes as the ledger has them, and the
-// time that it spent computing them as it said in its offers.
+// time, energy and CO2 that it spent on them as it said in its offers, which it signs.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "thinwire/base/file.h"
@@ -17,15 +18,22 @@ namespace thinwire::hosts {
 struct Contributed {
   uint64_t rows = 0;   // that counted, over all steps
   uint64_t bytes = 0;  // of payloads that counted
-  double seconds = 0;  // spent computing
+  membership::Spent spent = {};
+  double hours() const { return spent.seconds / 3600; }
+  double kilowatt_hours() const { return spent.joules / 3.6e6; }
+  double co2_kg() const { return spent.grams / 1000; }
   bool operator==(const Contributed&) const = default;
 };
+
+// For users: "0.42 kWh", "12.3 g"; empty where it is not known.
+std::string format_energy(const Contributed& contributed);
+std::string format_co2(const Contributed& contributed);
 
 // Thread-safe.
 class Contributions {
  public:
-  // `file`: keeps the times, which no record has, when the coordinator ends; it need not be there.
-  // Throws Error if it is damaged.
+  // `file`: keeps what was spent, which no record has, when the coordinator ends; it need not be
+  // there. Throws Error if it is damaged.
   explicit Contributions(fs::path file);
 
   // The ledger's records, from the first on.
@@ -42,9 +50,9 @@ class Contributions {
   std::map<int, Contributed> all() const;
 
  private:
-  struct Times {
-    std::map<std::pair<int, uint64_t>, double> waiting;  // by member and round; the longest
-    std::map<int, double> counted;                       // by member
+  struct AllSpent {
+    std::map<std::pair<int, uint64_t>, membership::Spent> waiting;  // by member and round; the most
+    std::map<int, membership::Spent> counted;                       // by member
     bool changed = false;
   };
   void close(const membership::Closing& closing) REQUIRES(mutex_);
@@ -55,8 +63,8 @@ class Contributions {
   double kept_at_ = 0;
   mutable Mutex mutex_;
   std::map<uint64_t, membership::Opening> open_ GUARDED_BY(mutex_);
-  std::map<int, Contributed> all_ GUARDED_BY(mutex_);  // without times
-  Times times_ GUARDED_BY(mutex_);
+  std::map<int, Contributed> all_ GUARDED_BY(mutex_);  // without what was spent
+  AllSpent spent_ GUARDED_BY(mutex_);
 };
 
 }  // namespace thinwire::hosts

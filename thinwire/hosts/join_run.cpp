@@ -29,6 +29,7 @@
 #include "thinwire/member/member.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/train/resolve.h"
 
 namespace thinwire::hosts {
 
@@ -253,6 +254,22 @@ bool report_result(MemberConnection& connection, const member::MemberResult& res
   return *taken == Bytes{static_cast<uint8_t>(WeightsAnswer::kWanted)};
 }
 
+// The GPU is measured while there is such a meter.
+EnergyMeter energy_meter(const EnergyRules& rules, config::DeviceChoice device) {
+  const bool measured =
+      rules.watts == 0 && device == config::DeviceChoice::kCuda && gpu_watts() >= 0;
+  return {rules, measured ? std::make_unique<GpuMeter>(gpu_watts, GpuMeter::Times()) : nullptr};
+}
+
+void check_energy(const EnergyRules& rules, config::Recipe local) {
+  if (rules.grid_g_kwh == 0) return;
+  train::resolve_machine(local);
+  const std::string why = energy_meter(rules, local.train.device).why_unknown();
+  if (why.empty()) return;
+  throw UsageError(fmt::format(
+      "--grid needs the energy that this machine uses, but {}; --watts says what it draws", why));
+}
+
 // Takes part until the run is complete, or the member is told to stop or may not take part.
 member::MemberResult take_part_with(MemberConnection& connection, const JoinOptions& options,
                                     const config::Recipe& local, const fs::path& folder,
@@ -286,6 +303,11 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   if (description.base) member.base_digest = description.base->digest;
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
+  EnergyMeter meter = energy_meter(options.energy, recipe.train.device);
+  if (meter.why_unknown().empty() && !options.audits) {
+    options.display.message("  " + meter.describe());
+    member.spent_on = [&](double seconds) { return meter.spent(seconds); };
+  }
   member.audits = options.audits;
   if (options.access.sites) member.keeper = options.access.run;
   member.site = site;
@@ -390,6 +412,7 @@ JoinResult take_part_between_pauses(Attendance& attendance, Pauses* pauses) {
 // Takes part, with the other ranks of its site if there are any.
 JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Site* site) {
   const fs::path folder = folder_of(options, local);
+  check_energy(options.energy, local);
   std::optional<MachineWatch> machine;
   if (!options.pauses.empty()) machine.emplace(options.pauses);
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kJoin);

@@ -15,6 +15,7 @@
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/energy.h"
 #include "thinwire/hosts/pauses.h"
 #include "thinwire/member/member.h"
 #include "thinwire/train/own_learner.h"
@@ -39,6 +40,7 @@ struct JoinOptions {
   std::string machine = {};  // what others see of it; empty: the host's name
   // When it leaves the run for a while. It stays connected, and returns by itself.
   PauseRules pauses = {};
+  EnergyRules energy = {};                  // that its offers say
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly
   std::function<void()> on_start = {};      // called just before `stop` is first checked
   // As MemberOptions (member/member.h). Nothing is shown elsewhere than in `display`.

@@ -1,8 +1,6 @@
 #include "thinwire/hosts/pauses.h"
 
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -13,7 +11,6 @@
 #include <sstream>
 #include <utility>
 
-#include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/process.h"
 
@@ -124,7 +121,7 @@ MachineWatch::MachineWatch(const PauseRules& rules, fs::path root)
         "--pause-when battery: this machine does not say how it is powered "
         "(/sys/class/power_supply)");
   }
-  if (rules_.busy && !computed()) {
+  if (rules_.busy && !computed_seconds(root_)) {
     throw UsageError(
         "--pause-when busy: this machine does not say how much its processor is used (/proc/stat)");
   }
@@ -144,7 +141,7 @@ MachineUse MachineWatch::look(double now) {
 
 double MachineWatch::others_by(double now) {
   if (last_at_ && now - *last_at_ < kLeastSeconds) return others_;
-  const auto latest = computed();
+  const auto latest = computed_seconds(root_);
   if (!latest) return others_;
   if (last_at_) {
     const double others = (latest->all - last_.all) - (latest->own - last_.own);
@@ -153,29 +150,6 @@ double MachineWatch::others_by(double now) {
   last_ = *latest;
   last_at_ = now;
   return others_;
-}
-
-// /proc/stat: user, nice, system, idle, iowait, irq, softirq, in clock ticks.
-std::optional<MachineWatch::Computed> MachineWatch::computed() const {
-  Computed computed;
-  std::istringstream line(first_line(root_ / "proc/stat"));
-  std::string word;
-  line >> word;
-  for (int column = 0; column < 7; ++column) {
-    double ticks = 0;
-    line >> ticks;
-    const bool idles = column == 3 || column == 4;
-    if (!idles) computed.all += ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
-  }
-  if (!line || computed.all == 0) return std::nullopt;
-  for (const auto who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
-    rusage used{};
-    getrusage(who, &used);
-    for (const timeval& time : {used.ru_utime, used.ru_stime}) {
-      computed.own += static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-    }
-  }
-  return computed;
 }
 
 // A mouse's battery is of no interest.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "thinwire/base/clock.h"
+#include "thinwire/base/cores.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/mutex.h"
 #include "thinwire/events/progress.h"
@@ -64,13 +65,6 @@ class MachineWatch {
   MachineUse look(double now = monotonic_seconds());
 
  private:
-  // Seconds of computing since the start, over all cores: of everybody, and of this process.
-  struct Computed {
-    double all = 0;
-    double own = 0;
-  };
-  // Nothing if /proc does not say.
-  std::optional<Computed> computed() const;
   // Their share of all cores since the last look.
   double others_by(double now);
   bool is_on_battery() const;
@@ -78,7 +72,7 @@ class MachineWatch {
 
   const PauseRules rules_;
   const fs::path root_;
-  Computed last_;
+  ComputedSeconds last_;
   std::optional<double> last_at_;
   double others_ = 0;  // as last measured
   bool metered_ = false;

@@ -166,7 +166,9 @@ void write_run_summary(const fs::path& file, const events::Summary& summary,
                    {"machine", member.machine},
                    {"rows", member.contributed.rows},
                    {"bytes", member.contributed.bytes},
-                   {"hours", member.contributed.seconds / 3600}});
+                   {"hours", member.contributed.hours()},
+                   {"kilowatt_hours", member.contributed.kilowatt_hours()},
+                   {"co2_kg", member.contributed.co2_kg()}});
   }
   write_file(file, print_json(json, {.indent = 2}) + "\n");
 }
@@ -179,8 +181,10 @@ std::vector<std::string> describe_contributions(const std::vector<MemberStatus>&
     const std::string& label = member.machine.empty() ? member.key : member.machine;
     lines.push_back(fmt::format("member {} ({}) contributed {} in {} of computing, and sent {}",
                                 member.id, label, counted(one.rows, "row"),
-                                format_seconds(one.seconds),
+                                format_seconds(one.spent.seconds),
                                 format_bytes(static_cast<double>(one.bytes))));
+    if (one.spent.joules > 0) lines.back() += ", with " + format_energy(one);
+    if (one.spent.grams > 0) lines.back() += " and " + format_co2(one) + " of CO2";
   }
   return lines;
 }

@@ -29,8 +29,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kMaxMemberBytes = 240 << 10;  // of an answer, which is one message
-constexpr double kHour = 3600;
-constexpr size_t kNamed = 20;  // members that are listed by id
+constexpr size_t kNamed = 20;                  // members that are listed by id
 
 Json print(const MemberStatus& member) {
   return {{"id", member.id},
@@ -45,7 +44,9 @@ Json print(const MemberStatus& member) {
           {"offences", member.offences},
           {"rows", member.contributed.rows},
           {"bytes", member.contributed.bytes},
-          {"hours", member.contributed.seconds / kHour},
+          {"hours", member.contributed.hours()},
+          {"kilowatt_hours", member.contributed.kilowatt_hours()},
+          {"co2_kg", member.contributed.co2_kg()},
           {"refused", member.refused},
           {"audits", member.audits},
           {"effect", member.effect}};
@@ -62,8 +63,10 @@ MemberStatus read_member(const Json& json) {
           json.value("own_rows", uint64_t{0}),
           json.at("behind"),
           json.at("offences"),
-          {json.value("rows", uint64_t{0}), json.value("bytes", uint64_t{0}),
-           json.value("hours", 0.0) * kHour},
+          {json.value("rows", uint64_t{0}),
+           json.value("bytes", uint64_t{0}),
+           {json.value("hours", 0.0) * 3600, json.value("kilowatt_hours", 0.0) * 3.6e6,
+            json.value("co2_kg", 0.0) * 1000}},
           json.value("refused", ""),
           json.value("audits", uint64_t{0}),
           json.value("effect", 0.0)};
@@ -279,17 +282,30 @@ std::vector<std::string> describe(const RunStatus& status) {
     table.columns.emplace_back("audits");
     table.columns.emplace_back("effect");
   }
+  const bool metered = std::ranges::any_of(status.members, [](const MemberStatus& member) {
+    return member.contributed.spent.joules > 0;
+  });
+  if (metered) {
+    table.columns.emplace_back("energy");
+    table.columns.emplace_back("CO2");
+  }
   for (const MemberStatus& member : status.members) {
     table.rows.push_back({std::to_string(member.id), member.machine, member.key, member.phase,
                           member.silent_s < 0 ? "never" : format_seconds(member.silent_s) + " ago",
                           member.step_s > 0 ? format_seconds(member.step_s) : "",
                           std::to_string(member.contributed.rows),
                           format_bytes(static_cast<double>(member.contributed.bytes)),
-                          fmt::format("{:.2f}", member.contributed.seconds / kHour),
+                          fmt::format("{:.2f}", member.contributed.hours()),
                           std::to_string(member.behind), std::to_string(member.offences)});
-    if (!audited) continue;
-    table.rows.back().push_back(std::to_string(member.audits));
-    table.rows.back().push_back(member.audits > 0 ? fmt::format("{:.3f}", member.effect) : "");
+    auto& row = table.rows.back();
+    if (audited) {
+      row.push_back(std::to_string(member.audits));
+      row.push_back(member.audits > 0 ? fmt::format("{:.3f}", member.effect) : "");
+    }
+    if (metered) {
+      row.push_back(format_energy(member.contributed));
+      row.push_back(format_co2(member.contributed));
+    }
   }
   if (!table.rows.empty()) lines.push_back(table.terminal());
   if (status.left_out > 0) {

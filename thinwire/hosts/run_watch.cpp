@@ -310,7 +310,9 @@ void RunWatch::update(const serve::CoordinatorHost& host, const std::string& obs
     if (own == contributed.end()) continue;
     members.back().rows = own->second.rows;
     members.back().bytes = own->second.bytes;
-    members.back().hours = own->second.seconds / 3600;
+    members.back().hours = own->second.hours();
+    members.back().kilowatt_hours = own->second.kilowatt_hours();
+    members.back().co2_kg = own->second.co2_kg();
   }
   page_.show(members);
   const RunStatus status = status_of(recipe_, host, 0, obstacle, machine_of_);

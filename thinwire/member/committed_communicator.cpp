@@ -8,10 +8,10 @@
 #include "thinwire/sync/committed_sum.h"
 
 namespace thinwire::member {
-void CommittedCommunicator::computed(uint64_t round, double seconds) {
-  if (computed_round_ != round) computed_s_ = 0;
+void CommittedCommunicator::computed(uint64_t round, const membership::Spent& spent) {
+  if (computed_round_ != round) spent_ = {};
   computed_round_ = round;
-  computed_s_ += seconds;
+  spent_ += spent;
 }
 
 CommittedCommunicator::Operation& CommittedCommunicator::start(
@@ -53,8 +53,9 @@ void CommittedCommunicator::offer(const transport::Key& key, const Operation& op
   }
   if (contributes_ && !payload.empty()) contributes_();
   traffic_.sent += payload.size();
-  const double seconds = computed_round_ == operation.round ? computed_s_ : 0;
-  follower_.offer(operation.round, key.fragment, std::move(payload), seconds);
+  const bool computed = computed_round_ == operation.round;
+  follower_.offer(operation.round, key.fragment, std::move(payload),
+                  computed ? spent_ : membership::Spent());
 }
 
 void CommittedCommunicator::start_all_gather(const transport::Key& key, Bytes payload,

@@ -61,8 +61,8 @@ class CommittedCommunicator final : public transport::Communicator {
         next_incomplete_(first_round - std::min(first_round, plan.overlap())),
         contributes_(std::move(contributes)) {}
 
-  // This member spent `seconds` computing a step of a round of the ledger.
-  void computed(uint64_t round, double seconds);
+  // What this member spent on computing a step of a round of the ledger.
+  void computed(uint64_t round, const membership::Spent& spent);
   // This member has completed all steps of a round of the ledger. Makes empty offers for operations
   // of this round that it did not start.
   void completed(uint64_t round);
@@ -113,7 +113,7 @@ class CommittedCommunicator final : public transport::Communicator {
   uint64_t next_incomplete_;  // every operation of an earlier round has an offer, perhaps empty
   const std::function<void()> contributes_;
   uint64_t computed_round_ = 0;
-  double computed_s_ = 0;
+  membership::Spent spent_;  // in that round
   transport::TrafficCount traffic_;
   transport::CodedSum memory_;
 };
@@ -124,6 +124,7 @@ struct LedgerPace {
   int64_t steps = 0;       // of the run
   double row_seconds = 0;  // minimum time per row of this member in a step
   bool own_rows = false;   // rows are of this member's own text, and only counted by the ledger
+  SpentOn spent_on = {};   // as MemberOptions (member.h)
 };
 
 // Everything referred to must outlive it. Its functions throw train::Aborted once the replica has

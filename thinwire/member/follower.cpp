@@ -304,11 +304,12 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::payload(const Contribution&
 }
 
 // What it offers itself need not be fetched. It is there before anybody may ask for it.
-void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
+void Follower::Impl::offer(uint64_t round, uint32_t fragment, Bytes payload,
+                           const membership::Spent& spent) {
   const auto blob = std::make_shared<const Bytes>(std::move(payload));
   const transport::BlobId id = transport::blob_id(*blob);
   const Lock lock(mutex_);
-  if (!machine_.offer(round, fragment, id, blob, seconds)) return;
+  if (!machine_.offer(round, fragment, id, blob, spent)) return;
   fetcher_.keep(id, blob);
   settle();
 }
@@ -405,8 +406,9 @@ Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, WireTyp
                                                    float factor) {
   return impl_->sum(commit, format, factor);
 }
-void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds) {
-  impl_->offer(round, fragment, std::move(payload), seconds);
+void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload,
+                     const membership::Spent& spent) {
+  impl_->offer(round, fragment, std::move(payload), spent);
 }
 Result<std::vector<membership::Evaluation>> Follower::evaluations(int64_t steps, bool due) {
   return impl_->evaluations(steps, due);

@@ -102,8 +102,8 @@ class Follower {
   // it has, or formed another one, or because nobody has it any more.
   Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, WireType format, float factor);
   // Announces and stores `payload`, and offers it until its round is closed, or, if late
-  // contributions count, until it may no longer. `seconds`: spent computing the round.
-  void offer(uint64_t round, uint32_t fragment, Bytes payload, double seconds);
+  // contributions count, until it may no longer. `spent`: in the round.
+  void offer(uint64_t round, uint32_t fragment, Bytes payload, const membership::Spent& spent);
   // What evaluations up to `steps` completed steps have decided, in the order of their steps; waits
   // for the one after `steps`, if `due`.
   Result<std::vector<membership::Evaluation>> evaluations(int64_t steps, bool due);

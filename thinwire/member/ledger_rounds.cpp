@@ -108,7 +108,10 @@ class LedgerRounds final : public train::RoundSource {
     if (rows == 0) return;
     const double least = static_cast<double>(rows) * source_.pace.row_seconds;
     if (seconds < least) source_.follower.pause_for(least - seconds);
-    communicator_.computed(source_.plan.round_of(round.step), std::max(seconds, least));
+    membership::Spent spent;
+    if (source_.pace.spent_on) spent = source_.pace.spent_on(seconds);
+    spent.seconds = std::max(seconds, least);
+    communicator_.computed(source_.plan.round_of(round.step), spent);
   }
   Result<bool> completed(const Round& round) override {
     const uint64_t steps = round.step + 1;

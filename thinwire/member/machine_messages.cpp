@@ -135,13 +135,13 @@ void MemberMachine::evaluated(int64_t steps, const std::string& set, double loss
 // Nobody can read the payload before its announcement is on its way: whoever copies it comes
 // second.
 bool MemberMachine::offer(uint64_t round, uint32_t fragment, const transport::BlobId& id,
-                          std::shared_ptr<const Bytes> payload, double seconds) {
+                          std::shared_ptr<const Bytes> payload, const membership::Spent& spent) {
   const LedgerRound* entry = view_.round(round);
   const auto self = own_id();
   if (entry == nullptr || !self) return false;
   if (entry->closing && (payload->empty() || !may_count(round, fragment))) return false;
-  const membership::Offer offer{*self,    round,  entry->opening.epoch, fragment, id.name,
-                                id.bytes, seconds};
+  const membership::Offer offer{*self,    round, entry->opening.epoch, fragment, id.name,
+                                id.bytes, spent};
   if (!payload->empty()) {
     kept_.keep(round, id.name, payload);
     say(membership::Announcement{offer});

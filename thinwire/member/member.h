@@ -25,6 +25,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
+#include "thinwire/membership/messages.h"
 #include "thinwire/membership/record.h"
 #include "thinwire/train/own_learner.h"
 #include "thinwire/train/site.h"
@@ -34,6 +35,10 @@ namespace thinwire::member {
 
 // What users are told of losses that a member measured.
 inline constexpr const char* kOwnRows = "over this member's rows";
+
+// What this machine has spent on the run since the last call, at the end of which it computed for
+// so many seconds. Called by one thread at a time.
+using SpentOn = std::function<membership::Spent(double seconds)>;
 
 enum class ActivityKind : uint8_t {
   kAsking,      // has sent a join request and is not in the ledger yet
@@ -75,6 +80,8 @@ struct MemberOptions {
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
   double row_seconds = 0;  // minimum time per row; 0: as fast as possible
+  // Energy and CO2, which its offers say; empty: they are not known.
+  SpentOn spent_on = {};
   // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing
   // is sent but what it finds.
   bool audits = false;

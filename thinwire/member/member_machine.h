@@ -182,9 +182,9 @@ class MemberMachine {
   // The worker has taken it, or does not need it any more.
   void taken(const transport::BlobId& id);
   // Offers it until its round is closed, or, if late contributions count, until it may no longer.
-  // `seconds`: spent computing the round. False: it cannot count any more.
+  // `spent`: in the round. False: it cannot count any more.
   bool offer(uint64_t round, uint32_t fragment, const transport::BlobId& id,
-             std::shared_ptr<const Bytes> payload, double seconds);
+             std::shared_ptr<const Bytes> payload, const membership::Spent& spent);
   // The store has answered; `refused`: why it does not have the offer, or nothing.
   void stored(OfferName name, std::optional<FailureKind> refused, double now);
   void completed(int64_t steps);

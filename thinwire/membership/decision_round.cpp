@@ -175,7 +175,7 @@ void Decision::record_speeds(const Opening& opening) {
     for (const PlannedOperation& operation : opening.operations) {
       const Arrival* one =
           contribution(share.member, opening.round, opening.epoch, operation.fragment);
-      if (one != nullptr) seconds = std::max(seconds, one->offer.seconds);
+      if (one != nullptr) seconds = std::max(seconds, one->offer.spent.seconds);
     }
     const auto rows = static_cast<double>(share.rows.count * opening.steps.size());
     const auto speed = static_cast<float>(rows / seconds);

@@ -64,7 +64,9 @@ void fields(Io& io, Offer& offer) {
   io.field(offer.fragment);
   io.field(offer.payload.bytes);
   io.field(offer.bytes);
-  amount_field(io, offer.seconds);
+  amount_field(io, offer.spent.seconds);
+  amount_field(io, offer.spent.joules);
+  amount_field(io, offer.spent.grams);
 }
 
 template <typename Io>

@@ -41,6 +41,19 @@ struct Report {
   // The member's digest of weights after the last round it applied, if any.
   std::optional<AgreedDigest> digest;
 };
+// What a contribution has cost its member. 0: not known.
+struct Spent {
+  double seconds = 0;  // computing its rows
+  double joules = 0;   // of energy
+  double grams = 0;    // of CO2, by which that was made
+  Spent& operator+=(const Spent& more) {
+    seconds += more.seconds;
+    joules += more.joules;
+    grams += more.grams;
+    return *this;
+  }
+  bool operator==(const Spent&) const = default;
+};
 // A contribution, whose bytes the member has stored.
 struct Offer {
   int member = 0;
@@ -49,7 +62,7 @@ struct Offer {
   uint32_t fragment = 0;
   Sha256 payload;
   uint64_t bytes = 0;
-  double seconds = 0;  // spent computing the round's rows; 0: not measured
+  Spent spent = {};  // in the round so far
 };
 // What the member will offer, said before anybody can read it in the store: the order of these
 // decides who copied from whom.

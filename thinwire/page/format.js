@@ -18,6 +18,11 @@ export const bytes = (value) => number(value, "B");
 export const bitRate = (bytesPerSecond) =>
   number(bytesPerSecond === null ? null : 8 * bytesPerSecond, "bit/s");
 
+// 0.42 kWh, 12 Wh
+export function inThousandths(value, unit, thousandth) {
+  return value >= 0.1 ? number(value) + " " + unit : number(1000 * value) + " " + thousandth;
+}
+
 export function seconds(value) {
   if (value === null || value === undefined) return "–";
   if (value < 1e-3) return (value * 1e6).toFixed(0) + " µs";

@@ -129,6 +129,8 @@ struct MemberNow {
   uint64_t rows = 0;          // that it has contributed so far
   uint64_t bytes = 0;         // of payloads
   double hours = 0;           // of computing
+  double kilowatt_hours = 0;  // as it says
+  double co2_kg = 0;          // likewise
   double activity_since = 0;  // set by LiveRun
 };
 

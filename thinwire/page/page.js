@@ -1,7 +1,7 @@
 // Asks for state.json every two seconds and shows it. docs/page.md lists its fields.
 
 import { LossChart, colour, describeTimeLine, drawTimeLine, element, swatch } from "./charts.js";
-import { bitRate, bytes, clock, counted, loss, number, ranges, seconds, shown } from "./format.js";
+import { bitRate, bytes, clock, counted, inThousandths, loss, number, ranges, seconds, shown } from "./format.js";
 
 const POLL_MS = 2000;
 const DOINGS = ["computing", "sending", "waiting", "catching up", "lost"];
@@ -89,6 +89,8 @@ function memberRow(member, state) {
   if (member.down_bytes_s !== null) facts.push("link down " + bitRate(member.down_bytes_s));
   if (member.rows > 0) {
     facts.push(counted(member.rows, "row") + " in " + seconds(member.hours * 3600) + ", " + bytes(member.bytes) + " sent");
+    if (member.kilowatt_hours > 0) facts.push(inThousandths(member.kilowatt_hours, "kWh", "Wh"));
+    if (member.co2_kg > 0) facts.push(inThousandths(member.co2_kg, "kg CO₂", "g CO₂"));
   }
   if (member.offences > 0) facts.push(counted(member.offences, "offence"));
   const doing = element("span", { class: "doing" }, swatch(member.doing), member.doing);

@@ -74,7 +74,9 @@ Json print(const MemberNow& member, const TimeLines& lines, bool with_line) {
                {"offences", member.offences},
                {"rows", member.rows},
                {"bytes", member.bytes},
-               {"hours", member.hours}};
+               {"hours", member.hours},
+               {"kilowatt_hours", member.kilowatt_hours},
+               {"co2_kg", member.co2_kg}};
   json["since"] = std::round(member.activity_since * 10) / 10;
   if (with_line) {
     json["time_line"] = print(lines.of(static_cast<size_t>(member.id)), lines.bucket_s());

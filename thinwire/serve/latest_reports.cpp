@@ -46,7 +46,7 @@ void LatestReports::receive(int member, const PublicKey& key, const membership::
     latest.position = report->position ? report->position->sequence : 0;
     if (report->digest) latest.digest = report->digest;
   } else if (const auto* offer = std::get_if<membership::Offer>(&message)) {
-    if (offer->seconds > 0) latest.step_seconds = offer->seconds;
+    if (offer->spent.seconds > 0) latest.step_seconds = offer->spent.seconds;
     advance(latest.offered, offer->round);
   }
 }
