@@ -51,10 +51,10 @@ TEST_P(HostedDropped, CountNowhere) { EXPECT_EQ(run_with("drop"), 0u); }
 INSTANTIATE_TEST_SUITE_P(Methods, HostedLate,
                          testing::ValuesIn(variants_named({"local_sgd_momentum", "diloco_delayed",
                                                            "diloco_eager", "diloco_bf16_feedback",
-                                                           "streaming_inner"})),
+                                                           "streaming_inner", "sparseloco"})),
                          [](const auto& test) { return test.param.name; });
 INSTANTIATE_TEST_SUITE_P(Methods, HostedDropped,
-                         testing::ValuesIn(variants_named({"diloco_eager"})),
+                         testing::ValuesIn(variants_named({"diloco_eager", "sparseloco"})),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

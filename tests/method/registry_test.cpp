@@ -72,7 +72,7 @@ TEST_P(EveryMethod, CountsLateContributionsOrSaysWhichMethodsDo) {
   }
   EXPECT_THAT(tests::error_of([&] { load_recipe("", fields); }),
               HasSubstr(fmt::format("[sync] late = \"count\" needs method = local_sgd or diloco or "
-                                    "streaming, got \"{}\"",
+                                    "streaming or sparseloco, got \"{}\"",
                                     GetParam()->name)));
 }
 

@@ -44,7 +44,7 @@ void seal_payload(Bytes& payload) {
 }
 
 Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
-                                              const PayloadId& expected) {
+                                              const PayloadId& expected, bool late) {
   ByteReader reader(payload);
   const auto magic = reader.get_bytes(kMagic.size());
   const auto version = reader.get<uint16_t>();
@@ -69,7 +69,9 @@ Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
   if (sender != expected.sender) {
     return corrupt(expected, fmt::format("it says that member {} sent it", sender));
   }
-  if (run != expected.run || epoch != expected.epoch || round != expected.round) {
+  const bool fits = late ? round < expected.round
+                         : epoch == expected.epoch && round == expected.round;
+  if (run != expected.run || !fits) {
     return fail(
         FailureKind::kStaleRound,
         fmt::format("payload of member {} is for run {:x} epoch {} round {}, not run {:x} "

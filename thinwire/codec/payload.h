@@ -34,9 +34,9 @@ void begin_payload(const PayloadId& id, Bytes& out);
 void seal_payload(Bytes& payload);
 
 // The method's bytes. kCorruptPayload for anything but an undamaged payload of this version, method
-// and sender; kStaleRound for one of another run, epoch or round.
+// and sender; kStaleRound for one of another run, epoch or round; with `late`, of no earlier round.
 Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
-                                              const PayloadId& expected);
+                                              const PayloadId& expected, bool late = false);
 
 // What a payload holds, without applying it: for the code that decides whether it may count. An
 // algorithm's reader (sync::Algorithm::payloads) uses the same codec as its strategy; here are the

@@ -92,7 +92,9 @@ Result<std::vector<transport::Delivery>> CommittedCommunicator::fetch(const Comm
     const Contribution& one = commit.contributions[i];
     if (one.bytes == 0) continue;
     if (one.member != id_) traffic_.received += one.bytes;
-    deliveries.push_back({one.member, (*payloads)[i]});
+    const bool late = one.round != commit.operation.round;
+    deliveries.push_back(
+        {one.member, (*payloads)[i], late ? membership::late_share(plan_, one) : 0});
   }
   return deliveries;
 }

@@ -211,6 +211,11 @@ uint64_t room_for_members(const RunPlan& plan, const Options& options) {
   return (options.max_record_bytes - rest) / each;
 }
 
+float late_share(const RunPlan& plan, const Contribution& late) {
+  const uint64_t rows = plan.batch() * plan.round(late.round).steps.size();
+  return static_cast<float>(static_cast<double>(late.weight) / static_cast<double>(rows));
+}
+
 float mean_factor(const RunPlan& plan, const Opening& opening, const std::vector<int>& from,
                   const std::vector<Contribution>& listed) {
   uint64_t all = 0;

@@ -138,6 +138,9 @@ inline constexpr uint64_t kAdmittedAtOnce = 256;
 // options.max_record_bytes, whichever round it is; at least 1.
 uint64_t room_for_members(const RunPlan& plan, const Options& options);
 
+// The share that the rows of a contribution to an earlier round had in the batch of that round.
+float late_share(const RunPlan& plan, const Contribution& late);
+
 // The factor that turns a sum over what a commit lists into a mean: members weight what they send
 // by their share of the rows of all contributors, and a commit may leave some out, or list late
 // contributions of an earlier round. It is 1 divided by the sum of the listed shares; exactly 1 if

@@ -298,7 +298,8 @@ const Pair kPairs[] = {
      local_update_methods},
     {kLate,
      {"sync.method", [](const Recipe& recipe) { return !method_of(recipe).sums_late; }},
-     "[sync] late = {one} needs method = {able}, got {other}",
+     "[sync] late = {one} needs method = {able}, got {other}: late changes of weights still count, "
+     "late gradients are of weights that are gone",
      [](const Recipe&) {
        return names_of(all_methods(), " or ", [](const Method& one) { return one.sums_late; });
      }},

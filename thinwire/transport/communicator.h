@@ -37,6 +37,9 @@ using Contributors = std::vector<int>;
 struct Delivery {
   int member = 0;
   std::shared_ptr<const Bytes> payload;
+  // Above 0 for a contribution to an earlier round, which arrived late and counts in this one: the
+  // share that its rows had in that round's batch.
+  float late_share = 0;
 };
 
 // Bytes of this member's own frames since the start.
@@ -78,6 +81,8 @@ class Communicator {
   // whose values are still unchanged at that point. Always false with transports that form a sum
   // from all contributions or not at all.
   virtual Result<bool> left_out(const Key& /*key*/, double /*timeout_s*/) { return false; }
+  // Whether what is left out may count in a later round, so that its sender must not put it back.
+  virtual bool counts_late() const { return false; }
   // Writes the sum to `out`, with the same bits for everyone. kLostPeer if a member left before all
   // had contributed and the sum was formed, kCorruptPayload if the codec refuses a contribution.
   virtual Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) = 0;

@@ -72,9 +72,11 @@ class SparseLoco final : public LocalUpdateStrategy {
       const auto done =
           codec_.sum(*deliveries, weights(round, *deliveries, from.size()), id(round), mean);
       if (!done) return tl::unexpected(done.error());
-      const bool left_out = std::ranges::find(*deliveries, across->rank(),
-                                              &transport::Delivery::member) == deliveries->end();
-      if (left_out && !payload.empty()) {
+      const bool left_out =
+          std::ranges::none_of(*deliveries, [&](const transport::Delivery& delivery) {
+            return delivery.member == across->rank() && delivery.late_share == 0;
+          });
+      if (left_out && !payload.empty() && !across->counts_late()) {
         const auto kept = codec_.add_back(payload, id(round));
         if (!kept) return tl::unexpected(kept.error());
       }
@@ -85,16 +87,19 @@ class SparseLoco final : public LocalUpdateStrategy {
   }
 
   // The weights of what was committed; they add up to 1 where the commit leaves out some of the
-  // contributors, too.
+  // contributors, or has late contributions, too.
   std::vector<float> weights(const Round& round, std::span<const transport::Delivery> committed,
                              size_t contributors) const {
     std::vector<float> weights;
     double sum = 0;
+    bool late = false;
     for (const transport::Delivery& delivery : committed) {
-      weights.push_back(cluster_.weight(round, delivery.member));
+      late |= delivery.late_share > 0;
+      weights.push_back(delivery.late_share > 0 ? delivery.late_share
+                                                : cluster_.weight(round, delivery.member));
       sum += weights.back();
     }
-    if (committed.size() == contributors) return weights;
+    if (!late && committed.size() == contributors) return weights;
     for (float& weight : weights) weight = static_cast<float>(weight / sum);
     return weights;
   }

@@ -154,7 +154,8 @@ std::vector<std::optional<Failure>> SparseLocoCodec::decode(
     const auto index = static_cast<size_t>(i);
     codec::PayloadId expected = id;
     expected.sender = static_cast<uint32_t>(deliveries[index].member);
-    const auto done = decode(*deliveries[index].payload, expected, received_[index]);
+    const bool late = deliveries[index].late_share > 0;
+    const auto done = decode(*deliveries[index].payload, expected, late, received_[index]);
     if (!done) failures[index] = done.error();
   });
   return failures;
@@ -186,8 +187,8 @@ void SparseLocoCodec::aggregate(std::span<const float> weights, std::span<float>
 }
 
 Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
-                                     codec::SparseMessage& message) const {
-  const auto body = codec::open_payload(payload, id);
+                                     bool late, codec::SparseMessage& message) const {
+  const auto body = codec::open_payload(payload, id, late);
   if (!body) return tl::unexpected(body.error());
   const auto done = message.open(*body);
   return done ? message.decode(0, segments_.size()) : done;
@@ -195,7 +196,7 @@ Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const cod
 
 Result<void> SparseLocoCodec::add_back(const Bytes& payload, const codec::PayloadId& id) {
   if (received_.empty()) received_.emplace_back(shapes_, kFormat);
-  auto done = decode(payload, id, received_.front());
+  auto done = decode(payload, id, false, received_.front());
   if (!done) return done;
   constexpr float kWhole[] = {1};
   for (size_t segment = 0; segment < segments_.size(); ++segment) {

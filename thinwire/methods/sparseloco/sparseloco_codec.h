@@ -33,8 +33,8 @@ class SparseLocoCodec {
 
   // out = the sum of weight * values over the payloads, in order, with one weight per payload,
   // divided by the weight of a value's senders if the options say so; or their aggregate by the
-  // rule. All payloads must belong to the round in `id`; the sender of each
-  // is its delivery's member. `out` has the length of an arena. A payload that does not decode is a
+  // rule. All payloads must belong to the round in `id`, or, late ones, to an earlier one; the
+  // sender of each is its delivery's member. `out` has the length of an arena. A payload that does not decode is a
   // failure; with a rule other than the mean it is left out, and the failure is that none decodes.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
@@ -49,7 +49,7 @@ class SparseLocoCodec {
     int slots;
     int kept;
   };
-  Result<void> decode(std::span<const uint8_t> payload, const codec::PayloadId& id,
+  Result<void> decode(std::span<const uint8_t> payload, const codec::PayloadId& id, bool late,
                       codec::SparseMessage& message) const;
   void gather(const tensor::Arena& shared, const tensor::Arena& params);
   void take_segment(const codec::SparseSegment& segment, std::vector<codec::TopK>& top_k);

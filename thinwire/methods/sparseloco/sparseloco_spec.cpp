@@ -162,6 +162,7 @@ const Method kSparseLoco = {
     .state = state,
     .sync_every = sync_every,
     .local_updates = true,
+    .sums_late = true,
     .operations = operations,
 };
 
