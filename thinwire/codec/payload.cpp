@@ -69,8 +69,8 @@ Result<std::span<const uint8_t>> open_payload(std::span<const uint8_t> payload,
   if (sender != expected.sender) {
     return corrupt(expected, fmt::format("it says that member {} sent it", sender));
   }
-  const bool fits = late ? round < expected.round
-                         : epoch == expected.epoch && round == expected.round;
+  const bool fits =
+      late ? round < expected.round : epoch == expected.epoch && round == expected.round;
   if (run != expected.run || !fits) {
     return fail(
         FailureKind::kStaleRound,

@@ -374,9 +374,9 @@ class MemberRun {
     }
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
-      return ledger_rounds(run, follower, communicator, plan_,
-                           {recipe_.train.steps, options_.row_seconds, recipe_.data.own,
-                            options_.spent_on});
+      return ledger_rounds(
+          run, follower, communicator, plan_,
+          {recipe_.train.steps, options_.row_seconds, recipe_.data.own, options_.spent_on});
     };
     const bool joins = replica.completed > 0 && !replica.checkpoint;
     const train::RunContext context{

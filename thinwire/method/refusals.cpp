@@ -223,11 +223,11 @@ const Pair kPairs[] = {
      "[privacy] clip = {one} needs [data] own = true, got {other}: what all members have needs no "
      "hiding"},
     {kPrivate,
-     {"sync.method", [](const Recipe& recipe) { return !method_of(recipe).sums_late; }},
+     {"sync.method", [](const Recipe& recipe) { return !method_of(recipe).makes_private; }},
      "[privacy] clip = {one} needs a method whose members sum changes of all weights ({able}), got "
      "[sync] method = {other}: the bound is on a change as a whole",
      [](const Recipe&) {
-       return names_of(all_methods(), ", ", [](const Method& one) { return one.sums_late; });
+       return names_of(all_methods(), ", ", [](const Method& one) { return one.makes_private; });
      }},
     {{"privacy.noise", [](const Recipe& recipe) { return recipe.privacy.noisy(); }},
      {"sync.shares",

@@ -260,6 +260,7 @@ constexpr std::array<Method, sizeof...(kPreset)> methods_of(std::index_sequence<
                  .sync_every = PresetFacts<kPreset>::sync_every,
                  .local_updates = true,
                  .sums_late = true,
+                 .makes_private = true,
                  .algorithm = kAlgorithm,
                  .operations = PresetFacts<kPreset>::operations}...};
 }

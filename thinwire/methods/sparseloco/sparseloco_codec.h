@@ -34,8 +34,9 @@ class SparseLocoCodec {
   // out = the sum of weight * values over the payloads, in order, with one weight per payload,
   // divided by the weight of a value's senders if the options say so; or their aggregate by the
   // rule. All payloads must belong to the round in `id`, or, late ones, to an earlier one; the
-  // sender of each is its delivery's member. `out` has the length of an arena. A payload that does not decode is a
-  // failure; with a rule other than the mean it is left out, and the failure is that none decodes.
+  // sender of each is its delivery's member. `out` has the length of an arena. A payload that does
+  // not decode is a failure; with a rule other than the mean it is left out, and the failure is
+  // that none decodes.
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
