@@ -1,9 +1,12 @@
-"""Prints the figures of Opacus in tests/method/accountant_test.cpp. Needs numpy, scipy and the files of opacus 1.6.0
-(`pip install --no-deps opacus`), of which the accountant's arithmetic alone is loaded: it needs no torch."""
+"""Prints the figures of Opacus in tests/method/accountant_test.cpp. Needs, beside what tools/setup.sh installs, scipy and the
+files of opacus 1.6.0 (`.venv/bin/pip install scipy && .venv/bin/pip install --no-deps opacus==1.6.0`), of which the accountant's
+arithmetic alone is loaded."""
 
 import importlib.util
 import sys
 from pathlib import Path
+
+import golden_packages  # noqa: F401
 
 CASES = [(1, 1, 1, 1e-5), (1, 4, 50, 1e-5), (1, 1.1, 100, 1e-6), (0.01, 1.1, 10000, 1e-5), (0.1, 0.8, 300, 1e-5),
          (0.5, 2, 40, 1e-5), (0.25, 0.5, 10, 1e-3), (0.001, 4, 100000, 1e-7), (0.9, 8, 500, 1e-5), (0.004, 0.6, 1000, 1e-5)]

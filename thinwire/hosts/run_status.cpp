@@ -32,24 +32,25 @@ constexpr size_t kMaxMemberBytes = 240 << 10;  // of an answer, which is one mes
 constexpr size_t kNamed = 20;                  // members that are listed by id
 
 Json print(const MemberStatus& member) {
-  return {{"id", member.id},
-          {"key", member.key},
-          {"machine", member.machine},
-          {"phase", member.phase},
-          {"silent_s", member.silent_s},
-          {"step_s", member.step_s},
-          {"rows_per_second", member.rows_per_second},
-          {"own_rows", member.own_rows},
-          {"behind", member.behind},
-          {"offences", member.offences},
-          {"rows", member.contributed.rows},
-          {"bytes", member.contributed.bytes},
-          {"hours", member.contributed.hours()},
-          {"kilowatt_hours", member.contributed.kilowatt_hours()},
-          {"co2_kg", member.contributed.co2_kg()},
-          {"refused", member.refused},
-          {"audits", member.audits},
-          {"effect", member.effect}};
+  Json json = {{"id", member.id},
+               {"key", member.key},
+               {"machine", member.machine},
+               {"phase", member.phase},
+               {"silent_s", member.silent_s},
+               {"step_s", member.step_s},
+               {"rows_per_second", member.rows_per_second},
+               {"behind", member.behind},
+               {"offences", member.offences},
+               {"rows", member.contributed.rows},
+               {"bytes", member.contributed.bytes},
+               {"hours", member.contributed.hours()},
+               {"kilowatt_hours", member.contributed.kilowatt_hours()},
+               {"co2_kg", member.contributed.co2_kg()},
+               {"refused", member.refused},
+               {"audits", member.audits},
+               {"effect", member.effect}};
+  if (member.own_rows > 0) json["own_rows"] = member.own_rows;
+  return json;
 }
 
 MemberStatus read_member(const Json& json) {
