@@ -12,11 +12,11 @@ namespace {
 // Limits are 6 standard deviations of what is estimated: once in 10^8 runs.
 TEST(SecretNoise, IsNormal) {
   constexpr size_t kCount = 400'001;  // odd: the last pair is not whole
-  std::vector<float> values(kCount);
+  std::vector<double> values(kCount);
   fill_secret_normals(values);
   double sum = 0, squares = 0, fourth = 0;
-  for (const float value : values) {
-    const double square = static_cast<double>(value) * value;
+  for (const double value : values) {
+    const double square = value * value;
     sum += value;
     squares += square;
     fourth += square * square;
@@ -36,14 +36,14 @@ TEST(SecretNoise, IsNormal) {
 }
 
 TEST(SecretNoise, NeighboursAndCallsHaveNothingInCommon) {
-  std::vector<float> first(200'000), second(200'000);
+  std::vector<double> first(200'000), second(200'000);
   fill_secret_normals(first);
   fill_secret_normals(second);
   EXPECT_NE(first, second);
   double between = 0, neighbours = 0;
   for (size_t i = 0; i < first.size(); ++i) {
-    between += static_cast<double>(first[i]) * second[i];
-    if (i > 0) neighbours += static_cast<double>(first[i]) * first[i - 1];
+    between += first[i] * second[i];
+    if (i > 0) neighbours += first[i] * first[i - 1];
   }
   const double limit = 6 * std::sqrt(static_cast<double>(first.size()));
   EXPECT_LT(std::abs(between), limit);

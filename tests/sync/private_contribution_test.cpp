@@ -99,6 +99,44 @@ TEST_F(PrivateContribution, WhoIsNotDrawnSaysNoiseAndAllIsDividedByTheProbabilit
   EXPECT_LT(drawn, 80);
 }
 
+// Values that the noise cancels nearly: has what must have been added as noise, if the contribution
+// was there, fewer bits than other noise would have?
+struct Cancelled {
+  int all = 0;
+  int as_fp32 = 0;
+  double share() const { return static_cast<double>(as_fp32) / all; }
+  void count(double said, double value) {
+    if (std::abs(said) >= std::abs(value) / 16) return;
+    ++all;
+    const double noise = said - value;
+    const double bit = std::abs(said) * std::numeric_limits<float>::epsilon();
+    as_fp32 += std::abs(noise - static_cast<double>(static_cast<float>(noise))) <= bit ? 1 : 0;
+  }
+};
+
+TEST_F(PrivateContribution, BitsOfSmallValuesDoNotTellWhetherItIsThere) {
+  const auto values = contribution(0.9, 1);
+  Cancelled there, absent;
+  for (int i = 0; i < 20; ++i) {
+    const auto with = said(privacy(1, 1), values, 1);
+    const auto without = said(privacy(1, 1), std::vector<float>(kCount), 1);
+    for (size_t at = 0; at < kCount; ++at) {
+      there.count(with[at], values[at]);
+      absent.count(without[at], values[at]);
+    }
+  }
+  ASSERT_GT(std::min(there.all, absent.all), 50);
+  EXPECT_NEAR(there.share(), absent.share(), 0.3);
+}
+
+TEST_F(PrivateContribution, AllIsOnAGridThatFollowsFromTheNoiseAlone) {
+  const double grid = std::exp2(-20);  // of deviation 0.8
+  for (const float value : said(privacy(2, 0.8), contribution(1.7, 0.5f), 0.5f)) {
+    const double multiple = value / grid;
+    ASSERT_TRUE(std::abs(multiple) > 0x1p24 || multiple == std::round(multiple)) << multiple;
+  }
+}
+
 TEST_F(PrivateContribution, WhatIsNotFiniteIsRefused) {
   auto values = contribution(1, 1);
   values[3] = std::numeric_limits<float>::quiet_NaN();

@@ -30,7 +30,7 @@ double secret_uniform() {
   return uniform_of(bits);
 }
 
-void fill_secret_normals(std::span<float> values) {
+void fill_secret_normals(std::span<double> values) {
   std::array<uint64_t, 1024> bits;  // two for each pair of values
   while (!values.empty()) {
     const auto now = values.first(std::min(values.size(), bits.size()));
@@ -38,8 +38,8 @@ void fill_secret_normals(std::span<float> values) {
     for (size_t i = 0; i < now.size(); i += 2) {
       const double radius = std::sqrt(-2 * std::log(1 - uniform_of(bits[i])));
       const double angle = 2 * std::numbers::pi * uniform_of(bits[i + 1]);
-      now[i] = static_cast<float>(radius * std::cos(angle));
-      if (i + 1 < now.size()) now[i + 1] = static_cast<float>(radius * std::sin(angle));
+      now[i] = radius * std::cos(angle);
+      if (i + 1 < now.size()) now[i + 1] = radius * std::sin(angle);
     }
     values = values.subspan(now.size());
   }

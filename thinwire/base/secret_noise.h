@@ -10,7 +10,9 @@ namespace thinwire {
 // Uniform in [0, 1), 53 random bits.
 double secret_uniform();
 
-// Independent standard normal values (Box-Muller).
-void fill_secret_normals(std::span<float> values);
+// Independent standard normal values (Box-Muller of 53 random bits each), none beyond 8.6. Their
+// last bits are not those of a normal distribution: what hides something with them is to be rounded
+// to a grid that does not depend on it.
+void fill_secret_normals(std::span<double> values);
 
 }  // namespace thinwire

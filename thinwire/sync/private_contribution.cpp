@@ -12,17 +12,31 @@ namespace thinwire::sync {
 namespace {
 
 constexpr int64_t kPiece = 4096;
+constexpr double kGridExponent = -20;
 
-// values = factor * values + deviation * noise.
-void scale_and_add(std::span<float> values, double factor, double deviation, ThreadPool& threads) {
+void scale(std::span<float> values, double factor, ThreadPool& threads) {
   threads.for_ranges(std::ssize(values), kPiece, [&](int64_t begin, int64_t end, int) {
-    std::array<float, kPiece> noise = {};
+    for (int64_t i = begin; i < end; ++i) {
+      float& value = values[static_cast<size_t>(i)];
+      value = static_cast<float>(factor * value);
+    }
+  });
+}
+
+// values = factor * values + deviation * noise, each rounded to a multiple of 2^-20 deviation (or
+// up to twice that), a power of two. fp32 rounds what is already on this grid, so its last bits
+// tell nothing of what the noise was added to (Mironov 2012).
+void scale_and_add(std::span<float> values, double factor, double deviation, ThreadPool& threads) {
+  const double grid = std::exp2(std::ceil(std::log2(deviation)) + kGridExponent);
+  threads.for_ranges(std::ssize(values), kPiece, [&](int64_t begin, int64_t end, int) {
+    std::array<double, kPiece> noise = {};
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
-      if (deviation > 0) fill_secret_normals(std::span(noise).first(static_cast<size_t>(count)));
+      fill_secret_normals(std::span(noise).first(static_cast<size_t>(count)));
       for (int64_t i = 0; i < count; ++i) {
         float& value = values[static_cast<size_t>(at + i)];
-        value = static_cast<float>(factor * value + deviation * noise[static_cast<size_t>(i)]);
+        const double hidden = factor * value + deviation * noise[static_cast<size_t>(i)];
+        value = static_cast<float>(std::nearbyint(hidden / grid) * grid);
       }
     }
   });
@@ -39,8 +53,10 @@ void make_private(const config::PrivacySection& options, float weight, std::span
   }
   double factor = norm > options.clip ? options.clip / norm : 1;
   if (options.noisy() && secret_uniform() >= options.sampling) factor = 0;
+  factor /= options.sampling;
+  if (!options.noisy()) return scale(values, factor, threads);
   const double deviation = weight * options.noise * options.clip;
-  scale_and_add(values, factor / options.sampling, deviation / options.sampling, threads);
+  scale_and_add(values, factor, deviation / options.sampling, threads);
 }
 
 }  // namespace thinwire::sync
