@@ -21,19 +21,14 @@ class Replica:
     def __init__(self, model: torch.nn.Module, worker: Worker, own_steps: bool) -> None:
         own: list[Optional[torch.Tensor]] = [None] * len(trained(model))
         gradients = own if own_steps else views(model, worker.gradients)
-        self._places = [_ShardedPlace(parameter, weight, gradient, own_steps) if is_sharded(parameter)
+        self._places = [_ShardedPlace(parameter, weight, gradient) if is_sharded(parameter)
                         else _Place(parameter, weight, gradient) for (_, parameter), weight, gradient
                         in zip(trained(model), views(model, worker.weights), gradients)]
 
     def bind(self, changed: bool = True) -> None:
-        """The parameters have the newest weights and no gradients; `changed`: others than they handed over."""
+        """The parameters have the newest weights; `changed`: others than they handed over."""
         for place in self._places:
             place.bind(changed)
-
-    def unbind(self) -> None:
-        """The parameters' gradients are no longer for this memory."""
-        for place in self._places:
-            place.unbind()
 
     def hand_over(self) -> None:
         """The memory has the gradients."""
@@ -54,8 +49,8 @@ class Replica:
 class _Place:
     """A parameter and its place in the memory that the program shares.
 
-    Without a place for its gradient, that is the parameter's own business. Otherwise a gradient that `backward()` has just
-    made is moved there while it is still in the processor's caches, and its own memory serves the next one.
+    Gradients have memory of their own, which is PyTorch's and the user's, who may keep one or differentiate it; what they are
+    at a step is copied.
     """
 
     def __init__(self, parameter: torch.nn.Parameter, weight: Optional[torch.Tensor],
@@ -65,32 +60,14 @@ class _Place:
         self._weight = weight
         self._shares = parameter.dtype == torch.float32 and parameter.device.type == "cpu"
         self._gradient = gradient
-        self._hook: Any = None
 
     def bind(self, changed: bool) -> None:
-        """The parameter has the newest weights, and no gradient, if the run takes it."""
+        """The parameter has the newest weights."""
         if not self._shares:
             if changed:
                 self._parameter.data.copy_(self._weight)
         elif self._parameter.data.data_ptr() != self._weight.data_ptr():
             self._parameter.data = self._weight
-        if self._gradient is not None:
-            self._parameter.grad = None
-            if self._shares and self._hook is None:
-                self._hook = cast("Any", self._parameter).register_post_accumulate_grad_hook(self._move)
-
-    def unbind(self) -> None:
-        if self._hook is not None:
-            self._hook.remove()
-            self._hook = None
-
-    @torch.no_grad()
-    def _move(self, parameter: torch.Tensor) -> None:
-        assert self._gradient is not None
-        grad = parameter.grad
-        if grad is not None and grad.layout == torch.strided and grad.data_ptr() != self._gradient.data_ptr():
-            self._gradient.copy_(grad)
-            parameter.grad = self._gradient
 
     @torch.no_grad()
     def hand_over(self) -> None:
@@ -99,10 +76,7 @@ class _Place:
         if grad is None:  # thrown away by zero_grad(), or of no use for the loss
             self._gradient.zero_()
             return
-        if grad.layout != torch.strided:
-            grad = grad.to_dense()
-        if grad.data_ptr() != self._gradient.data_ptr():
-            self._gradient.copy_(grad)
+        self._gradient.copy_(grad if grad.layout == torch.strided else grad.to_dense())
 
     @torch.no_grad()
     def hand_over_weights(self) -> None:
@@ -110,8 +84,6 @@ class _Place:
             self._weight.copy_(self._parameter)
 
     def release(self) -> None:
-        self.unbind()
-        self._parameter.grad = None
         if self._shares:
             self._parameter.data = self._parameter.data.clone()
 
@@ -123,17 +95,14 @@ class _ShardedPlace:
     """
 
     def __init__(self, parameter: torch.nn.Parameter, weight: Optional[torch.Tensor],
-                 gradient: Optional[torch.Tensor], own_steps: bool) -> None:
+                 gradient: Optional[torch.Tensor]) -> None:
         self._parameter = parameter
         self._weight = weight
         self._gradient = gradient
-        self._takes_gradient = not own_steps
 
     def bind(self, changed: bool) -> None:
         if changed:
             set_from_first(self._parameter, self._weight)
-        if self._takes_gradient:
-            self._parameter.grad = None
 
     @torch.no_grad()
     def hand_over(self) -> None:
@@ -152,11 +121,8 @@ class _ShardedPlace:
         if self._weight is not None:
             self._weight.copy_(full)
 
-    def unbind(self) -> None:
-        pass  # there is nothing that would take them
-
     def release(self) -> None:
-        self._parameter.grad = None
+        pass  # it has never had other memory
 
 
 def check_sharding(name: str, parameter: torch.Tensor) -> None:

@@ -177,15 +177,20 @@ class Run:
         if self._yielded:
             assert self._asked is not None
             raise RuntimeError(f"run.step(loss) must be called in every step, but was not in step {self._asked.step}")
-        if self.result is not None:
-            raise StopIteration
-        if self._asked is None:
+        if self._asked is None and self.result is None:
             self._wait()
+        self._forget_gradients()
         if self._asked is None:
             raise StopIteration
         self._yielded = True
         asked = self._asked
         return Step(asked.step, self._rows(), asked.learning_rate, asked.worker, self._tokens())
+
+    def _forget_gradients(self) -> None:
+        """No gradient of a step is added to the next one's; those for an optimizer of the user's are the user's."""
+        if not self.takes_own_steps:
+            for _, parameter in self._trained:
+                parameter.grad = None
 
     def _rows(self) -> torch.Tensor:
         ranges = [] if self._asked is None else self._asked.ranges
@@ -258,10 +263,7 @@ class Run:
                 set_initial(self._model, wanted.weights)
                 self._peer.ready()
             elif isinstance(wanted, Rows):
-                asking = self._replicas[wanted.worker]
-                if self._bound is not None and self._bound is not asking:
-                    self._bound.unbind()
-                self._bound = asking
+                self._bound = self._replicas[wanted.worker]
                 self._bound.bind(wanted.changed)
                 self._asked = wanted
                 return
@@ -285,6 +287,7 @@ class Run:
     def _abandon(self) -> None:
         """End it at once, with the weights that the module has."""
         if self._peer is not None:
+            self._forget_gradients()
             self._peer.abandon()
             self._end()
 
@@ -292,6 +295,7 @@ class Run:
         """End the run, if it has not ended, and return what failed at that; `error`: because of which it is left."""
         if self._peer is None:
             return None
+        self._forget_gradients()
         peer = self._peer
         try:
             if isinstance(peer, RanksPeer):

@@ -2,8 +2,10 @@
 optimizer's state, and what they cannot honour is refused by name."""
 
 import copy
+import gc
 import math
 import unittest
+import weakref
 
 from python_case import PythonCase
 
@@ -95,6 +97,76 @@ class Alone(PythonCase):
                     scaler.step(one)
                 scaler.update()
         self.assertLess(differences(ours, theirs), 1e-5)
+
+    def test_two_backward_passes_add_up_and_zeros_in_place_are_zeros(self):
+        ours, theirs = small_model(), small_model()
+        adamw = torch.optim.AdamW(split_by_decay(theirs), lr=0.01, betas=(0.9, 0.95))
+        with thinwire.torch.AllReduce(ours, lr=0.01, clip=0) as optimizer:
+            for number in range(6):
+                for model, one in ((ours, optimizer), (theirs, adamw)):
+                    (batch_loss(model, 2 * number, 8) / 2).backward()
+                    kept = model.inner.weight.grad
+                    first = kept.clone()
+                    (batch_loss(model, 2 * number + 1, 8) / 2).backward()
+                    self.assertFalse(torch.equal(kept, first), "PyTorch adds to the gradient that there is")
+                    one.step()
+                    one.zero_grad(set_to_none=False)
+                    self.assertIs(model.inner.weight.grad, kept)
+                    self.assertEqual(float(kept.abs().sum()), 0)
+        self.assertLess(differences(ours, theirs), 1e-5)
+
+    def test_a_gradient_that_is_kept_is_not_overwritten(self):
+        model = small_model()
+        with thinwire.torch.AllReduce(model, lr=0.01) as optimizer:
+            for forget in (model.zero_grad, optimizer.zero_grad):
+                kept = []
+                for number in range(2):
+                    forget()
+                    batch_loss(model, number).backward()
+                    kept.append([(one.grad, one.grad.clone()) for one in model.parameters() if one.requires_grad])
+                optimizer.step()
+                for gradient, was in sum(kept, []):
+                    self.assertTrue(torch.equal(gradient, was))
+
+    def test_gradients_stay_after_the_step(self):
+        model = small_model()
+        with thinwire.torch.AllReduce(model, lr=0.01, steps=2, fields={"optim.clip": 0}) as optimizer:
+            while not optimizer.finished:
+                optimizer.zero_grad()
+                batch_loss(model, optimizer.completed).backward()
+                optimizer.step()
+                gradients = [one.grad for one in model.parameters() if one.requires_grad]
+                norm = torch.linalg.vector_norm(torch.cat([one.flatten() for one in gradients]))
+                self.assertAlmostEqual(float(norm), optimizer.report.gradient_norm, places=4)
+
+    def test_a_gradient_that_has_a_graph_is_differentiated(self):
+        ours, theirs = small_model(), small_model()
+        adamw = torch.optim.AdamW(split_by_decay(theirs), lr=0.01, betas=(0.9, 0.95))
+        with thinwire.torch.AllReduce(ours, lr=0.01, clip=0) as optimizer:
+            for model, one in ((ours, optimizer), (theirs, adamw)):
+                weights = [weight for weight in model.parameters() if weight.requires_grad]
+                batch_loss(model, 0).backward(create_graph=True)
+                penalty = sum(weight.grad.pow(2).sum() for weight in weights)
+                self.assertTrue(penalty.requires_grad)
+                one.zero_grad()
+                penalty.backward()
+                one.step()
+                one.zero_grad()
+        self.assertLess(differences(ours, theirs), 1e-5)
+
+    def test_nothing_is_left_of_an_optimizer_that_nobody_has(self):
+        model = small_model()
+        optimizer = thinwire.torch.DisTrO(model, lr=0.01)
+        train(model, optimizer, 1)
+        gone, weight = weakref.ref(optimizer), weakref.ref(model.inner.weight)
+        del optimizer
+        gc.collect()
+        self.assertIsNone(gone())
+        self.assertFalse(any(one._post_accumulate_grad_hooks for one in model.parameters()))
+        train(model, torch.optim.SGD(model.parameters(), lr=0.01), 1)
+        del model
+        gc.collect()
+        self.assertIsNone(weight())
 
     def test_a_step_that_a_scaler_skips_is_none(self):
         model = small_model()
