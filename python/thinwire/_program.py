@@ -64,25 +64,30 @@ def _scripts_folders() -> Iterator[str]:
 
 def field_words(fields: Fields) -> list[str]:
     """Recipe fields as words of the command line, ``table.field=value``."""
-    return [f"{name}={_value(value, bare=True)}" for name, value in _flat(fields or {})]
+    return [f"{name}={toml(value, bare=True)}" for name, value in flat(fields or {})]
 
 
-def _flat(fields: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
+def flat(fields: Mapping[str, Any], table: str = "") -> Iterator[tuple[str, Any]]:
+    """Fields with their whole names, of tables in tables, too."""
     for name, value in fields.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{table}{name}.")
+            yield from flat(value, f"{table}{name}.")
         else:
             yield f"{table}{name}", value
 
 
-def _value(value: Any, bare: bool = False) -> str:
+def plain(value: Any) -> Any:
+    """A number or an array of NumPy or PyTorch as Python's own."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def toml(value: Any, bare: bool = False) -> str:
     """A value in TOML; `bare`: as the command line takes it, where a number may be "100M"."""
-    if hasattr(value, "item"):  # a number of NumPy or PyTorch
-        value = value.item()
+    value = plain(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(one) for one in value) + "]"
+        return "[" + ", ".join(toml(one) for one in value) + "]"
     if isinstance(value, (int, float)):
         return repr(value)
     text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
@@ -91,7 +96,7 @@ def _value(value: Any, bare: bool = False) -> str:
 
 def recipe_text(fields: Mapping[str, Any]) -> str:
     """The fields as the text of a recipe file."""
-    return "".join(f"{name} = {_value(value)}\n" for name, value in _flat(fields))
+    return "".join(f"{name} = {toml(value)}\n" for name, value in flat(fields))
 
 
 @contextmanager
@@ -114,9 +119,9 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
         if value is True:
             words.append(option)
         elif isinstance(value, (list, tuple)):
-            words += [option, *(_value(one, bare=True) for one in value)]
+            words += [option, *(toml(one, bare=True) for one in value)]
         elif value is not None and value is not False:
-            words += [option, _value(value, bare=True)]
+            words += [option, toml(value, bare=True)]
     return words
 
 
