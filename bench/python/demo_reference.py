@@ -47,5 +47,5 @@ class Worker:
 
     @property
     def bytes(self):
-        """Of one payload."""
+        """How many bytes one payload has."""
         return BYTES * sum(tensor.kept * (tensor.rows * tensor.columns // tensor.slots) for tensor in self._tensors)

@@ -22,7 +22,7 @@ from step_overhead import loss_of, network
 
 
 def program_seconds(pid):
-    """Of processors, that a program has used so far."""
+    """Seconds of processors that a program has used so far."""
     with open(f"/proc/{pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

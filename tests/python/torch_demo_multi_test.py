@@ -42,7 +42,7 @@ class BesideDemo(PythonCase):
         self.given = Given(self.model)
 
     def weights(self, **more):
-        """Those after each step, of a run of several workers, and what one sends in a step."""
+        """The weights after each step of a run of several workers, and how many bytes one sends in a step."""
         fields = {**demo_reference.SETTINGS, "train.workers": WORKERS, "train.batch": WORKERS, "optim.lr": RATE,
                   "schedule.kind": "constant", "schedule.warmup": 0, "train.steps": STEPS + 1}
         run = thinwire.torch.local(self.model, thinwire.torch.recipe(self.model, self.recipe("run", **fields)), more, quiet=True)
