@@ -30,8 +30,10 @@ int main(int count, char** words) try {
   std::printf("%s%s\n", sentence.c_str(),
               model.generate(sentence, {.tokens = 8, .temperature = 0}).c_str());
 
-  const std::filesystem::path exported = trained.folder / "hugging_face";
-  thinwire::export_model(trained.folder, exported);
+  // A second call of the same command finds the run finished and its export there.
+  const std::filesystem::path exported =
+      trained.folder / ("hugging_face-" + std::to_string(trained.steps));
+  if (!std::filesystem::exists(exported)) thinwire::export_model(trained.folder, exported);
   std::printf("log-likelihood %.4f as %s has it\n",
               thinwire::TrainedModel(exported).log_likelihood(sentence), exported.c_str());
   return 0;
