@@ -51,9 +51,9 @@ class Examples(PythonCase):
         self.assertLess(float(found[1]), float(found[2]) / 2)
 
     def test_a_residual_network_learns_from_workers_with_digits_of_their_own(self):
-        said = self.run_example("torch_resnet", "diloco", "train.steps=60")
+        said = self.run_example("torch_resnet", "diloco", "train.steps=100")
         found = re.search(r"^diloco +accuracy ([\d.]+), +(\d+) B a step and worker$", said, re.MULTILINE)
-        self.assertGreater(float(found[1]), 0.6)  # a worker sees seven of the ten digits
+        self.assertGreater(float(found[1]), 0.75)  # a worker sees seven of the ten digits, and alone knows no more
 
     def test_a_diffusion_model_is_trained_and_draws(self):
         said = self.run_example("torch_diffusion", "adamw", "one_bit", "--images", "samples.png", "train.steps=120",
