@@ -144,7 +144,7 @@ class LightMember {
     auto payload = std::make_shared<Bytes>(kPayloadBytes);
     for (uint8_t& byte : *payload) byte = static_cast<uint8_t>(random_.bits());
     const transport::BlobId id = transport::blob_id(*payload);
-    const membership::Offer offer{*id_, opening.round, opening.epoch, 0, id.name, id.bytes, 0};
+    const membership::Offer offer{*id_, opening.round, opening.epoch, 0, id.name, id.bytes, {}};
     courier_->put(payload, transport::Priority::kRound, [this, offer](const Result<void>& stored) {
       const std::lock_guard lock(mutex_);
       if (!stored) throw Error(stored.error().message);
@@ -272,8 +272,8 @@ class VirtualRun {
     for (int member = 0; member < members_; ++member) {
       const transport::BlobId id =
           transport::blob_id(as_bytes(fmt::format("{} {}", member, round)));
-      inputs.emplace_back(membership::Offer{member, round, coordinator_.state().epoch, 0, id.name,
-                                            kPayloadBytes, 0});
+      inputs.emplace_back(membership::Offer{
+          member, round, coordinator_.state().epoch, 0, id.name, kPayloadBytes, {}});
       inputs.emplace_back(membership::Acknowledged{id.name, member});
       if (inputs.size() >= 2 * kAtOnce) deliver(std::exchange(inputs, {}));
     }

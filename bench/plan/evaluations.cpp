@@ -11,7 +11,7 @@ namespace {
 
 // A scenario is its local steps' efficiency and loss.
 void bm_scenario(benchmark::State& state) {
-  Clusters setting;
+  LinkedClusters setting;
   setting.clusters = 8;
   const LossLaws laws;
   double local_steps = 1;
