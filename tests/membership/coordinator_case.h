@@ -96,7 +96,7 @@ class CoordinatorCase : public testing::Test {
   }
   void offer(int member, uint64_t round, double seconds = 0, uint64_t payload = 0) {
     const Sha256 hash = hash_of(payload > 0 ? payload : 100 * round + member);
-    deliver({Offer{member, round, state().epoch, 0, hash, 10, seconds}});
+    deliver({Offer{member, round, state().epoch, 0, hash, 10, {seconds}}});
     deliver({Acknowledged{hash}});
   }
 

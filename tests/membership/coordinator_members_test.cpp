@@ -91,7 +91,7 @@ TEST_F(Members, RecordsOfAFullRunFitWhateverHappens) {
       for (uint32_t fragment = 0; fragment < WidePlan::kFragments; ++fragment) {
         const Sha256 hash =
             hash_of(10'000 * round + 10 * static_cast<uint64_t>(share.member) + fragment);
-        deliver({Offer{share.member, round, state().epoch, fragment, hash, 10, 0.5},
+        deliver({Offer{share.member, round, state().epoch, fragment, hash, 10, {0.5}},
                  Acknowledged{hash}});
       }
     }
@@ -140,9 +140,9 @@ TEST_F(Members, AnOfferThatHasCountedIsNotRefusedLater) {
     for (const int member : {0, 1, 2}) offer(member, round);
   }
   ASSERT_EQ(state().next_round, 5u);
-  deliver({Offer{1, 1, state().epoch, 0, hash_of(101), 10, 0}});
+  deliver({Offer{1, 1, state().epoch, 0, hash_of(101), 10, {}}});
   EXPECT_TRUE(refusals_.empty()) << refusals_.front();
-  deliver({Offer{1, 1, state().epoch, 0, hash_of(999), 10, 0}});
+  deliver({Offer{1, 1, state().epoch, 0, hash_of(999), 10, {}}});
   EXPECT_EQ(refusals_.size(), 1u) << "of another payload";
 }
 
@@ -152,15 +152,15 @@ TEST_F(Members, OffersThatDoNotFitAreRefused) {
     deliver({offer});
     return refusals_.empty() ? "" : refusals_.back();
   };
-  EXPECT_THAT(refused({0, 5, 0, 0, {}, 10, 0}), HasSubstr("round 5 is not open"));
-  EXPECT_THAT(refused({0, 0, 3, 0, {}, 10, 0}), HasSubstr("is of epoch 0, not 3"));
-  EXPECT_THAT(refused({0, 0, 0, 4, {}, 10, 0}), HasSubstr("no such fragment"));
+  EXPECT_THAT(refused({0, 5, 0, 0, {}, 10, {}}), HasSubstr("round 5 is not open"));
+  EXPECT_THAT(refused({0, 0, 3, 0, {}, 10, {}}), HasSubstr("is of epoch 0, not 3"));
+  EXPECT_THAT(refused({0, 0, 0, 4, {}, 10, {}}), HasSubstr("no such fragment"));
   for (const uint64_t bytes : {uint64_t{1001}, uint64_t{1} << 63, ~uint64_t{0}}) {
-    EXPECT_THAT(refused({0, 0, 0, 0, {}, bytes, 0}),
+    EXPECT_THAT(refused({0, 0, 0, 0, {}, bytes, {}}),
                 HasSubstr(fmt::format("it has {} bytes, and may have 1000", bytes)));
   }
   offer(0, 0);
-  EXPECT_THAT(refused({0, 0, 0, 0, hash_of(9), 10, 0}), HasSubstr("another one"));
+  EXPECT_THAT(refused({0, 0, 0, 0, hash_of(9), 10, {}}), HasSubstr("another one"));
 }
 
 TEST_F(Members, WhoLeavesOrIsSilentHoldsNobodyUp) {

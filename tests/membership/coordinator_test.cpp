@@ -44,7 +44,7 @@ TEST_F(Rounds, TheNextOpensInTheRecordThatClosesOne) {
 TEST_F(Rounds, OnlyBytesThatTheStoreHasAreCommitted) {
   begin(3);
   for (int one = 0; one < 3; ++one) {
-    deliver({Offer{one, 0, 0, 0, hash_of(50 + one), 10, 0}});
+    deliver({Offer{one, 0, 0, 0, hash_of(50 + one), 10, {}}});
   }
   EXPECT_FALSE(last_record().closing);
   for (uint64_t one = 0; one < 3; ++one) deliver({Acknowledged{hash_of(50 + one)}});
@@ -379,7 +379,7 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
   offer(0, 0);
   offer(1, 0);
   wait(2);
-  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, {}}});
   deliver({Acknowledged{hash_of(77)}});
   offer(0, 1);
   offer(1, 1);
@@ -387,7 +387,7 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
   ASSERT_EQ(commit.contributions.size(), 3u);
   EXPECT_EQ(commit.contributions[2].round, 0u);
   EXPECT_EQ(commit.contributions[2].payload, hash_of(77));
-  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Offer{2, 0, 0, 0, hash_of(77), 10, {}}});
   deliver({Acknowledged{hash_of(77)}});
   EXPECT_TRUE(refusals_.empty()) << "it has counted";
   for (const int member : {0, 1}) offer(member, 2);
@@ -400,7 +400,7 @@ TEST_F(Rounds, ALateContributionCountsAtItsFragmentsNextTurn) {
 
 TEST_F(Rounds, AnOfferForTheNextOneWaitsUntilItIsOpen) {
   begin(3);
-  const Offer early{0, 1, 0, 0, hash_of(77), 10, 0};
+  const Offer early{0, 1, 0, 0, hash_of(77), 10, {}};
   deliver({early});
   for (int one = 0; one < 3; ++one) offer(one, 0);
   ASSERT_EQ(state().open.front().round, 1u);
@@ -419,7 +419,7 @@ TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
   deliver({JoinRequest{key(3), {}, 0}});
   report(3);
   ASSERT_EQ(state().open.front().epoch, 0u);
-  deliver({Offer{3, 0, 1, 0, hash_of(77), 10, 0}});
+  deliver({Offer{3, 0, 1, 0, hash_of(77), 10, {}}});
   EXPECT_TRUE(refusals_.empty());
   for (int one = 0; one < 3; ++one) deliver({LeaveNotice{one}});
   ASSERT_EQ(state().open.front().epoch, 1u);
@@ -431,7 +431,7 @@ TEST_F(Rounds, AnOfferForOneThatOpensAnewWaitsUntilThat) {
 TEST_F(Rounds, OffersAreExpectedForThoseThatAreOpenAndThoseThatOpenNext) {
   begin(3);
   const auto expected = [&](int member, uint64_t round, uint32_t epoch, uint32_t fragment) {
-    return coordinator_->is_expected({member, round, epoch, fragment, hash_of(77), 10, 0});
+    return coordinator_->is_expected({member, round, epoch, fragment, hash_of(77), 10, {}});
   };
   EXPECT_TRUE(expected(1, 0, 0, 0));
   EXPECT_TRUE(expected(1, 0, 1, 0)) << "it may open anew";
@@ -447,9 +447,9 @@ TEST_F(Rounds, OffersAreExpectedForThoseThatAreOpenAndThoseThatOpenNext) {
 TEST_F(Rounds, AnOfferThatCountedMayBeRepeated) {
   begin(3);
   for (int one = 0; one < 3; ++one) offer(one, 0);
-  deliver({Offer{1, 0, 0, 0, hash_of(1), 10, 0}});
+  deliver({Offer{1, 0, 0, 0, hash_of(1), 10, {}}});
   EXPECT_TRUE(refusals_.empty());
-  deliver({Offer{1, 0, 0, 0, hash_of(77), 10, 0}});
+  deliver({Offer{1, 0, 0, 0, hash_of(77), 10, {}}});
   EXPECT_EQ(refusals_.size(), 1u) << "that is another one";
 }
 

@@ -72,7 +72,7 @@ TEST_F(RefusedPayloads, AreForgivenAfterAHundredRounds) {
     }
   };
   const auto refuse = [&] {
-    const Offer bad{1, round, state().epoch, 0, hash_of(7), 10, 0};
+    const Offer bad{1, round, state().epoch, 0, hash_of(7), 10, {}};
     deliver({bad, PayloadRefused{bad, "its norm is an outlier"}});
     for (const int one : {0, 2}) offer(one, round);
     report(1);  // it has caught up
@@ -109,7 +109,7 @@ TEST_F(RefusedPayloads, MisconductIsNotForgiven) {
 TEST_F(RefusedPayloads, AnAcknowledgementMayBeOfOneMembersOfferOnly) {
   begin(3);
   const Sha256 same = hash_of(5);
-  for (const int one : {0, 1, 2}) deliver({Offer{one, 0, state().epoch, 0, same, 10, 0}});
+  for (const int one : {0, 1, 2}) deliver({Offer{one, 0, state().epoch, 0, same, 10, {}}});
   deliver({Acknowledged{same, 0}, Acknowledged{same, 2}});
   EXPECT_EQ(state().last_closing, 0u);
   deliver({Acknowledged{same, 1}});

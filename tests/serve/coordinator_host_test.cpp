@@ -396,7 +396,7 @@ TEST_F(HostOfAStore, SaysWhichPayloadItLacks) {
         if (one != nullptr) lacking.push_back(one->payload);
       });
   const transport::BlobId lost = transport::blob_id(payload(0, 0));
-  send(0, membership::Offer{0, 0, 0, 0, lost.name, lost.bytes, 0});
+  send(0, membership::Offer{0, 0, 0, 0, lost.name, lost.bytes, {}});
   wait(1);
   ASSERT_FALSE(lacking.empty());
   EXPECT_EQ(lacking.front(), lost.name);

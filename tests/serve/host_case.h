@@ -140,7 +140,7 @@ class HostCase : public testing::Test {
   void offer(int member, uint64_t round, const Bytes& payload) {
     const transport::BlobId id = put(member, payload);
     const uint32_t epoch = host_->state().epoch;
-    send(member, membership::Offer{member, round, epoch, 0, id.name, id.bytes, 0});
+    send(member, membership::Offer{member, round, epoch, 0, id.name, id.bytes, {}});
   }
   // All offer a payload of their own, and the round closes.
   void close(uint64_t round) {
