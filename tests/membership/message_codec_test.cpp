@@ -44,7 +44,7 @@ std::vector<Message> all_messages() {
           Refuse{signer().key(), "the run is full"},
           Lacking{hash_of("payload")},
           Loss{3, 40, "validation", 9216.5, 4096},
-          Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, 0.75}},
+          Announcement{{3, 6, 2, 9, hash_of("payload"), 4096, {0.75}}},
           Sum{6, 9, hash_of("contributions"), WireType::kFp4, 1.5f, hash_of("sum"), 4096},
           Audit{3, 6, 9, -0.25, std::nullopt},
           Audit{3, 6, 9, 0.75, 0.001},

@@ -15,7 +15,7 @@ class RefusedPayloads : public CoordinatorCase {
  protected:
   // A contribution to round 0.
   Offer bad_one(int member) const {
-    return {member, 0, state().epoch, 0, hash_of(70 + static_cast<uint64_t>(member)), 10, 0};
+    return {member, 0, state().epoch, 0, hash_of(70 + static_cast<uint64_t>(member)), 10, {}};
   }
 };
 
