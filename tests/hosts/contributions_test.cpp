@@ -52,11 +52,11 @@ TEST_F(ContributionsTest, AreTheRowsBytesAndTimesOfWhatCounted) {
     all_.offered(offer(1, 0, fragment, 9));
   }
   all_.record(closed(2, 0, {{0, 0, {}, 100, 6}}));
-  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 200, 2.5}}}));
+  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 200, {2.5}}}}));
   all_.record(opened(3, 1));
   all_.offered(offer(0, 1, 0, 1));
   all_.record(closed(4, 1, {{0, 1, {}, 100, 6}, {1, 0, {}, 50, 10}}));
-  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {12, 400, 3.5}}, {1, {10, 100, 9}}}))
+  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {12, 400, {3.5}}}, {1, {10, 100, {9}}}}))
       << "a late one counts in its own rows, once";
 }
 
@@ -65,7 +65,7 @@ TEST_F(ContributionsTest, OfRoundsWithoutOperationsAreTheRows) {
   membership::Record record = closed(2, 0, {});
   record.closing->commits.clear();
   all_.record(record);
-  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 0, 0}}, {1, {10, 0, 0}}}));
+  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 0, {}}}, {1, {10, 0, {}}}}));
 }
 
 TEST_F(ContributionsTest, HaveTheEnergyOfWhatCounted) {

@@ -25,7 +25,7 @@ class HostThatCompares : public HostCase {
   static Bytes own_payload(int member) { return {0, static_cast<uint8_t>(member), 1}; }
   membership::Offer offer_of(int member, uint64_t round, const Bytes& payload) const {
     const transport::BlobId id = transport::blob_id(payload);
-    return {member, round, host_->state().epoch, 0, id.name, id.bytes, 0};
+    return {member, round, host_->state().epoch, 0, id.name, id.bytes, {}};
   }
   // Round 0 closes, and round 1 opens.
   void close_first_round() {

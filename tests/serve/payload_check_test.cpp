@@ -29,7 +29,7 @@ class Payloads : public testing::Test {
     codec::wire_codec(WireType::kF32).encode(values, payload);
     return payload;
   }
-  static membership::Offer offer(uint32_t fragment = 0) { return {1, 3, 0, fragment, {}, 0, 0}; }
+  static membership::Offer offer(uint32_t fragment = 0) { return {1, 3, 0, fragment, {}, 0, {}}; }
 
   const config::Recipe recipe_ = method::load_recipe(
       "",
