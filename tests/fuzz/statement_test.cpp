@@ -33,7 +33,7 @@ void damage(Bytes& input, Rng& rng) {
 Bytes statement(Rng& rng) {
   const std::vector<Message> messages = {JoinRequest{{}, Position{3, {}}, 2.5},
                                          Report{1, Position{3, {}}, AgreedDigest{2, 9}},
-                                         Offer{1, 4, 0, 2, {}, 100, 0.5},
+                                         Offer{1, 4, 0, 2, {}, 100, {0.5}},
                                          LeaveNotice{1},
                                          SnapshotReady{{1, 8, {}, 100}, {2, 9}, {}},
                                          Supply{1, {{1, 2}, {3}}},
@@ -43,7 +43,7 @@ Bytes statement(Rng& rng) {
                                          Refuse{{}, "no"},
                                          Lacking{},
                                          Loss{1, 7, "set", 2.5, 100},
-                                         Announcement{{1, 4, 0, 2, {}, 100, 0.5}},
+                                         Announcement{{1, 4, 0, 2, {}, 100, {0.5}}},
                                          Sum{4, 2, {}, WireType::kInt2, 0.5f, {}, 100},
                                          Audit{1, 4, 2, 0.5, 0.25},
                                          Waiting{"members"}};
