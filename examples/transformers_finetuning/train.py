@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, DataCollatorForLanguageModeling, Trainer, TrainingArguments
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainingArguments
 
 import thinwire.torch
 import thinwire.transformers
@@ -37,25 +37,31 @@ def serve(model: torch.nn.Module, changes: dict[str, str]) -> None:
 
 def member(model: Any, tokenizer: Any, address: str, folder: str, text: str) -> None:
     tokens = tokenizer(Path(text).read_text(encoding="utf-8"))["input_ids"]
-    rows = [{"input_ids": tokens[at:at + CONTEXT]} for at in range(0, len(tokens) - CONTEXT + 1, CONTEXT)]
+    cut = [tokens[at:at + CONTEXT] for at in range(0, len(tokens) - CONTEXT + 1, CONTEXT)]
+    if not cut:
+        sys.exit(f"{text} must have at least {CONTEXT} tokens, which one row takes, got {len(tokens)}")
+    rows = [{"input_ids": row, "labels": row} for row in cut]
     run = thinwire.torch.join(model, address, os.environ["THINWIRE_TOKEN"], folder)
     optimizer = thinwire.torch.DiLoCo(model, inner=torch.optim.AdamW(model.parameters(), lr=1e-3), run=run)
     train = run.recipe["train"]
     arguments = TrainingArguments(
         str(Path(folder) / "trainer"), max_steps=train["steps"], report_to=[], save_strategy="no", logging_steps=10,
         per_device_train_batch_size=train["batch"] // train["workers"], seed=random.randrange(2**31), use_cpu=True)
-    Trainer(model, arguments, train_dataset=rows, data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False),
-            optimizers=(optimizer, None), callbacks=[thinwire.transformers.Callback(optimizer)]).train()
+    Trainer(model, arguments, train_dataset=rows, optimizers=(optimizer, None),
+            callbacks=[thinwire.transformers.Callback(optimizer)]).train()
     if run.result and run.result.finished:
         model.save_pretrained(Path(folder) / "model")
         print(f"finished after step {run.result.steps}; weights {run.result.digest}")
 
 
 def main() -> None:
-    words = [word for word in sys.argv[1:] if "=" not in word]
+    words = sys.argv[1:]
+    serves = words[1:2] == ["serve"] and all("=" in word for word in words[2:])
+    if not serves and len(words) != 4:
+        sys.exit(__doc__)
     model = AutoModelForCausalLM.from_pretrained(words[0])
-    if words[1:] == ["serve"]:
-        serve(model, dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word))
+    if serves:
+        serve(model, dict(word.split("=", 1) for word in words[2:]))
     else:
         member(model, AutoTokenizer.from_pretrained(words[0]), *words[1:])
 
