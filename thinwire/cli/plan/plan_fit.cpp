@@ -145,34 +145,27 @@ std::string formula_of(const plan::FittedLaw& fitted) {
                      fitted.has_tokens ? " + (Dc / D)^beta" : "");
 }
 
-void print_constant(const char* name, const std::string& value, const std::string& low,
-                    const std::string& high) {
-  const std::string interval =
-      low == high ? "no interval: as many runs as constants" : fmt::format("{} .. {}", low, high);
-  fmt::print("  {:<7}  {}  ({})\n", name, value, interval);
-}
-
-void print_scale(const char* name, double value, const plan::Interval& interval) {
-  print_constant(name, fmt::format("{:.4g}", value), fmt::format("{:.3g}", interval.low),
-                 fmt::format("{:.3g}", interval.high));
-}
-
-void print_plain(const char* name, double value, const plan::Interval& interval) {
-  print_constant(name, fmt::format("{:.4f}", value), fmt::format("{:.4f}", interval.low),
-                 fmt::format("{:.4f}", interval.high));
+void print_constant(const plan::FittedLaw& fitted, const char* name, double value,
+                    const plan::Interval& interval, std::string_view format) {
+  const bool known = fitted.student > 0;
+  fmt::print("  {:<7}  {}  ({})\n", name, fmt::format(fmt::runtime(format), value),
+             known ? fmt::format(fmt::runtime(format), interval.low) + " .. " +
+                         fmt::format(fmt::runtime(format), interval.high)
+                   : "no interval: as many runs as constants");
 }
 
 void print_constants(const plan::FittedLaw& fitted) {
   const plan::LossLaw& law = fitted.law.law;
-  if (fitted.has_tokens) print_plain("E", law.floor, fitted.floor);
-  print_scale("Nc", law.scale, fitted.scale);
-  print_plain("alpha", law.exponent, fitted.exponent);
+  if (fitted.has_tokens) print_constant(fitted, "E", law.floor, fitted.floor, "{:.4f}");
+  print_constant(fitted, "Nc", law.scale, fitted.scale, "{:.4g}");
+  print_constant(fitted, "alpha", law.exponent, fitted.exponent, "{:.4f}");
   if (fitted.has_tokens) {
-    print_scale("Dc", law.tokens_scale, fitted.tokens_scale);
-    print_plain("beta", law.tokens_exponent, fitted.tokens_exponent);
+    print_constant(fitted, "Dc", law.tokens_scale, fitted.tokens_scale, "{:.4g}");
+    print_constant(fitted, "beta", law.tokens_exponent, fitted.tokens_exponent, "{:.4f}");
   }
   if (fitted.has_local_steps) {
-    print_scale("alpha_s", fitted.law.loss_per_local_step, fitted.loss_per_local_step);
+    print_constant(fitted, "alpha_s", fitted.law.loss_per_local_step, fitted.loss_per_local_step,
+                   "{:.3g}");
   }
 }
 
