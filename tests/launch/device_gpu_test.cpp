@@ -9,5 +9,10 @@ TEST(TrainOnAGpu, DiffersByRoundingAloneAndRepeatsBitForBit) {
   expect_same_runs("cuda");
 }
 
+TEST(TrainOnAGpu, StepsOfMuonBetweenExchangesAreTheHostsToRounding) {
+  if (tensor::cuda_device_count() == 0) GTEST_SKIP() << "no GPU: " << tensor::cuda_status();
+  expect_near_muon_runs("cuda");
+}
+
 }  // namespace
 }  // namespace thinwire::launch

@@ -28,6 +28,10 @@ TEST(TrainOnADevice, UpdatesDuringTheBackwardPassHaveTheSameBits) {
   }
 }
 
+TEST(TrainOnADevice, StepsOfMuonBetweenExchangesAreTheHostsToRounding) {
+  expect_near_muon_runs("torch_cpu");
+}
+
 TEST_F(ProjectedRuns, WithLibTorchAreThoseWithWholeGradientsToRounding) {
   for (const std::vector<std::string>& optimizer : optimizers_) {
     const double whole = loss(run(optimizer));

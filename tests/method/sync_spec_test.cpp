@@ -41,5 +41,21 @@ TEST(SyncSpec, ClustersTrainByTheMethodWithin) {
   EXPECT_EQ(&spec.within.options, &recipe.section("distro"));
 }
 
+TEST(SyncSpec, StepsAreReplicatedWhereSeveralWorkersTakeThem) {
+  const auto replicated = [](const std::vector<std::string>& overrides, RunKind kind) {
+    return sync_spec(recipe_with(overrides), kind).optim.replicated;
+  };
+  EXPECT_FALSE(replicated({}, RunKind::kJob));  // a single worker
+  EXPECT_TRUE(replicated({}, RunKind::kHosted));
+  EXPECT_TRUE(replicated({"train.workers=2"}, RunKind::kJob));
+  for (const RunKind kind : {RunKind::kJob, RunKind::kHosted}) {
+    const std::vector<std::string> local = {"sync.method=diloco", "train.workers=4"};
+    EXPECT_FALSE(replicated(local, kind));
+    std::vector<std::string> clustered = local;
+    clustered.insert(clustered.end(), {"sync.clusters=2", "sync.within=allreduce"});
+    EXPECT_TRUE(replicated(clustered, kind));
+  }
+}
+
 }  // namespace
 }  // namespace thinwire::method

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,9 +30,9 @@ inline const tensor::Layout& device_step_layout() {
 // Parameters, gradients and state of an optimizer, on a device or only on the host.
 class DeviceSteps {
  public:
-  DeviceSteps(const std::vector<std::string>& overrides, const tensor::DevicePlace* device)
-      : optimizer_(make_optimizer(method::optimizer_options(method::load_recipe({}, overrides)),
-                                  device_step_layout())) {
+  DeviceSteps(const std::vector<std::string>& overrides, const tensor::DevicePlace* device,
+              bool replicated = true)
+      : optimizer_(make_optimizer(options_of(overrides, replicated), device_step_layout())) {
     fill(params_, 0);
     if (device == nullptr) return;
     params_.mirror_on(*device);
@@ -66,6 +67,13 @@ class DeviceSteps {
   double norm = 0;
 
  private:
+  static method::OptimizerOptions options_of(const std::vector<std::string>& overrides,
+                                             bool replicated) {
+    method::OptimizerOptions options =
+        method::optimizer_options(method::load_recipe({}, overrides));
+    options.replicated = replicated;
+    return options;
+  }
   static void fill(tensor::Arena& arena, uint64_t seed) {
     Rng rng(seed, 0);
     for (size_t tensor = 0; tensor < arena.layout().size(); ++tensor) {
@@ -98,6 +106,30 @@ inline void expect_same_steps(const std::vector<std::string>& overrides,
   host.reset();
   other.reset();
   expect_same(0);
+}
+
+// Muon on a worker that shares no bits: the state and what AdamW updates are the host's, and a
+// matrix moves by the host's step up to the rounding of bf16 products.
+inline void expect_near_muon_steps(const tensor::DevicePlace& device) {
+  DeviceSteps host({"optim.method=muon"}, nullptr), other({"optim.method=muon"}, &device, false);
+  const std::vector<float> before(host.params().begin(), host.params().end());
+  for (uint64_t number = 0; number < 3; ++number) {
+    host.step(number);
+    other.step(number);
+  }
+  EXPECT_EQ(other.saved(), host.saved());
+  const tensor::Layout& layout = device_step_layout();
+  for (size_t tensor = 0; tensor < layout.size(); ++tensor) {
+    double moved = 0, apart = 0;
+    for (int64_t i = 0; i < layout.specs()[tensor].count(); ++i) {
+      const auto at = static_cast<size_t>(layout.offset(tensor) + i);
+      moved += std::pow(double{host.params()[at]} - before[at], 2);
+      apart += std::pow(double{host.params()[at]} - other.params()[at], 2);
+    }
+    const bool is_matrix = layout.specs()[tensor].role == TensorRole::kMatrix;
+    EXPECT_LE(apart, is_matrix ? 0.02 * 0.02 * moved : 0) << tensor;
+    EXPECT_EQ(apart > 0, is_matrix) << tensor;
+  }
 }
 
 }  // namespace thinwire::optim

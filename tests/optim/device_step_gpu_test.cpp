@@ -9,5 +9,10 @@ TEST(StepOnAGpu, HasTheBitsOfTheHostsStep) {
   expect_same_steps({"optim.method=muon"}, {Device::kCuda, 0});
 }
 
+TEST(StepOnAGpu, OfAWorkerWithWeightsOfItsOwnMayHaveProductsOfTheDevice) {
+  if (tensor::cuda_device_count() == 0) GTEST_SKIP() << "no GPU: " << tensor::cuda_status();
+  expect_near_muon_steps({Device::kCuda, 0});
+}
+
 }  // namespace
 }  // namespace thinwire::optim

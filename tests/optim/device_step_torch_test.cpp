@@ -11,5 +11,9 @@ TEST(StepOnADevice, WithoutACounterpartIsComputedOnTheHost) {
   expect_same_steps({"optim.state=bf16"}, {});
 }
 
+TEST(StepOnADevice, OfAWorkerWithWeightsOfItsOwnMayHaveProductsOfTheDevice) {
+  expect_near_muon_steps({});
+}
+
 }  // namespace
 }  // namespace thinwire::optim

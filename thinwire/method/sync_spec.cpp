@@ -16,6 +16,18 @@ AlgorithmSpec algorithm_of(const config::Recipe& recipe, const Method& method) {
   return {method.algorithm, recipe.section(std::string(method.name))};
 }
 
+// Whether several workers take each step of the optimizer, from the same gradients.
+bool replicates_steps(const config::Recipe& recipe, RunKind kind) {
+  if (find_method(recipe.sync.method).local_updates) return recipe.sync.clustered();
+  return kind == RunKind::kHosted || recipe.train.workers > 1;
+}
+
+OptimizerOptions optim_of(const config::Recipe& recipe, RunKind kind) {
+  OptimizerOptions options = optimizer_options(recipe);
+  options.replicated = replicates_steps(recipe, kind);
+  return options;
+}
+
 }  // namespace
 
 SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind) {
@@ -27,7 +39,7 @@ SyncSpec sync_spec(const config::Recipe& recipe, RunKind kind) {
           .aggregate = sync.aggregation(),
           .steps = recipe.train.steps,
           .timeout_s = sync.timeout_s,
-          .optim = optimizer_options(recipe),
+          .optim = optim_of(recipe, kind),
           .clip = recipe.optim.clip,
           .clip_by = recipe.optim.clip_by,
           .gradients = gradient_store(recipe),

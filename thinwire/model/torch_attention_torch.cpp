@@ -74,12 +74,8 @@ class TorchAttention<T>::State {
   };
 
   at::Tensor to_device(const float* values, int64_t count) const {
-    const at::TensorOptions options(at::kFloat);
-    const auto device = place_.kind == Device::kCpu
-                            ? c10::Device(c10::kCPU)
-                            : c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(place_.index));
-    return at::from_blob(const_cast<float*>(values), {count}, options)
-        .to(device, /*non_blocking=*/false, /*copy=*/true);
+    return at::from_blob(const_cast<float*>(values), {count}, at::TensorOptions(at::kFloat))
+        .to(torch_device(place_), /*non_blocking=*/false, /*copy=*/true);
   }
 
   // The rotary table of texts of `length` tokens.

@@ -9,11 +9,6 @@
 
 namespace thinwire::model {
 
-c10::Device torch_device(const tensor::DevicePlace& place) {
-  if (place.kind == Device::kCpu) return {c10::kCPU};
-  return {c10::kCUDA, static_cast<c10::DeviceIndex>(place.index)};
-}
-
 struct TorchParameters::Copies {
   // Values in fp32 and as operands.
   struct Pair {

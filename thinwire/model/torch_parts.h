@@ -21,16 +21,11 @@
 namespace at {
 class Tensor;
 }
-namespace c10 {
-struct Device;
-}
 
 namespace thinwire::model {
 
 // The parameters of a model on a device of LibTorch: those that are trained are the device's copy
 // of their arena (Arena::mirror_on), frozen ones a copy of their own.
-c10::Device torch_device(const tensor::DevicePlace& place);
-
 // Offsets are those of weights.h.
 class TorchParameters {
  public:

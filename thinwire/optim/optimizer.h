@@ -49,6 +49,14 @@ struct TensorUpdate {
   int64_t begin = 0;
 };
 
+// Values of one tensor of a step on a device.
+struct DeviceUpdate {
+  size_t tensor;
+  const tensor::DevicePlace& device;
+  float* params;
+  const float* gradient;
+};
+
 // For a tensor of the arena. Where a bf16 copy is kept, the update also rounds the tensor into it;
 // the caller marks the copy as current once all tensors are updated (Arena::set_rounded_current).
 TensorUpdate tensor_update(tensor::Arena& params, size_t tensor, std::span<const float> gradient);
@@ -100,14 +108,8 @@ class Optimizer {
   virtual void reset() { memory_.clear(); }
 
  protected:
-  // Values of one tensor on a device.
-  struct DeviceUpdate {
-    size_t tensor;
-    const tensor::DevicePlace& device;
-    float* params;
-    const float* gradient;
-  };
-  // Whether there is update_on_device(), which gives the bits of update().
+  // Whether there is update_on_device(), which gives the bits of update() if other workers take the
+  // same steps (OptimizerOptions::replicated).
   virtual bool updates_on_device() const { return false; }
   virtual void update_on_device(const DeviceUpdate& /*tensor*/, const OptimizerStep& /*step*/,
                                 ThreadPool& /*threads*/) {}

@@ -34,7 +34,10 @@ struct OptimizerOptions {
   uint64_t seed = 0;  // of the run
   StateFormat state = StateFormat::kF32;
   StateFormat bases = StateFormat::kF32;
-  bool projected = false;                 // [optim] gradients
+  bool projected = false;  // [optim] gradients
+  // Whether other workers take the same steps and must get the same bits. A worker that alone steps
+  // its weights may compute on a device in arithmetic of the device's own.
+  bool replicated = true;
   std::shared_ptr<Offload> offload = {};  // where the state is; null: in memory
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name

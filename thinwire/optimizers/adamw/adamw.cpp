@@ -75,14 +75,8 @@ class AdamW final : public Optimizer {
   bool updates_on_device() const override { return true; }
   void update_on_device(const DeviceUpdate& tensor, const OptimizerStep& step,
                         ThreadPool& threads) override {
-    const int64_t count = spec(tensor.tensor).count();
-    const tensor::AdamwStep kernel = {rule_of(options(), spec(tensor.tensor).decays(), step),
-                                      count,
-                                      tensor.gradient,
-                                      tensor.params,
-                                      device_piece(tensor.tensor, 0),
-                                      device_piece(tensor.tensor, 1)};
-    tensor::launch(tensor.device, threads, kernel, kernel.rows());
+    adamw_update_on_device(options(), spec(tensor.tensor), tensor, device_piece(tensor.tensor, 0),
+                           device_piece(tensor.tensor, 1), step, threads);
   }
 };
 
@@ -106,6 +100,14 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   m_part.keep(step.number);
                   v_part.keep(step.number);
                 });
+}
+
+void adamw_update_on_device(const method::OptimizerOptions& options, const TensorSpec& spec,
+                            const DeviceUpdate& tensor, float* m, float* v,
+                            const OptimizerStep& step, ThreadPool& threads) {
+  const tensor::AdamwStep kernel = {
+      rule_of(options, spec.decays(), step), spec.count(), tensor.gradient, tensor.params, m, v};
+  tensor::launch(tensor.device, threads, kernel, kernel.rows());
 }
 
 void adamw_direction(const method::OptimizerOptions& options, const OptimizerStep& step,

@@ -14,6 +14,11 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
                   const StateValues& m, const StateValues& v, const OptimizerStep& step,
                   ThreadPool& threads);
 
+// The same on a device, with the same bits.
+void adamw_update_on_device(const method::OptimizerOptions& options, const TensorSpec& spec,
+                            const DeviceUpdate& tensor, float* m, float* v,
+                            const OptimizerStep& step, ThreadPool& threads);
+
 // The direction of such a step, for optimizers that take it in coordinates of their own: `values`,
 // an already scaled gradient, is added to the running means m and v and becomes m / (1 - beta1^t) /
 // (sqrt(v) / sqrt(1 - beta2^t) + eps). All three are equally long.

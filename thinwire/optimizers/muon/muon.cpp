@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "thinwire/base/simd.h"
@@ -7,20 +8,18 @@
 #include "thinwire/optimizers/adamw/adamw.h"
 #include "thinwire/optimizers/muon/muon_spec.h"
 #include "thinwire/optimizers/muon/newton_schulz.h"
+#include "thinwire/tensor/kernels/launch.h"
+#include "thinwire/tensor/products/device_products.h"
 
 namespace thinwire::optim {
 namespace {
 
 constexpr double kScale = 0.2;
 
-// momentum = mu momentum + g; direction = g + mu momentum
 THINWIRE_CLONES void look_ahead(float* __restrict momentum, const float* __restrict gradient,
-                                float* __restrict direction, int64_t count, float mu,
-                                float gradient_scale) {
+                                float* __restrict direction, int64_t count, tensor::MuonRule rule) {
   for (int64_t i = 0; i < count; ++i) {
-    const float g = gradient_scale * gradient[i];
-    momentum[i] = mu * momentum[i] + g;
-    direction[i] = g + mu * momentum[i];
+    tensor::look_ahead(rule, gradient[i], momentum[i], direction[i]);
   }
 }
 
@@ -28,11 +27,10 @@ class Muon final : public Optimizer {
  public:
   Muon(const method::OptimizerOptions& options, const tensor::Layout& layout)
       : Optimizer(options, layout), muon_(options.section<method::MuonOptions>("muon")) {
-    int64_t largest = 0;
     for (const TensorSpec& known : layout.specs()) {
-      if (known.is_hidden_matrix()) largest = std::max(largest, known.count());
+      if (!known.is_hidden_matrix()) continue;
+      largest_ = std::max(largest_, static_cast<size_t>(known.count()));
     }
-    direction_.resize(static_cast<size_t>(largest));
   }
 
   void update(const TensorUpdate& tensor, const OptimizerStep& step, ThreadPool& threads) override {
@@ -45,32 +43,75 @@ class Muon final : public Optimizer {
     }
   }
 
+ protected:
+  // The products are the device's own, so only where no other worker takes the same steps.
+  bool updates_on_device() const override { return !options().replicated; }
+  void update_on_device(const DeviceUpdate& tensor, const OptimizerStep& step,
+                        ThreadPool& threads) override {
+    const TensorSpec& known = spec(tensor.tensor);
+    if (known.is_hidden_matrix()) return update_matrix_on_device(known, tensor, step, threads);
+    adamw_update_on_device(options(), known, tensor, device_piece(tensor.tensor, 0),
+                           device_piece(tensor.tensor, 1), step, threads);
+  }
+
  private:
-  void update_matrix(const TensorSpec& known, const TensorUpdate& tensor, const OptimizerStep& step,
-                     ThreadPool& threads) {
-    const int64_t columns = known.shape.back();
-    const int64_t rows = known.count() / columns;
-    const std::span<float> direction = std::span(direction_).first(tensor.gradient.size());
-    const StateValues momentum = piece(tensor.tensor, 0);
-    const auto mu = static_cast<float>(muon_.momentum);
-    for_pieces(known.count(), threads, [&](int64_t at, int64_t count) {
-      StatePart part(momentum, at, count);
-      look_ahead(part.values(), tensor.gradient.data() + at, direction.data() + at, count, mu,
-                 step.gradient_scale);
-      part.keep(step.number);
-    });
-    newton_schulz_.orthogonalise(direction, rows, columns, threads);
+  static int64_t columns_of(const TensorSpec& known) { return known.shape.back(); }
+  static int64_t rows_of(const TensorSpec& known) { return known.count() / columns_of(known); }
+
+  tensor::MuonRule rule_of(const OptimizerStep& step) const {
+    return {static_cast<float>(muon_.momentum), step.gradient_scale};
+  }
+
+  // p = p shrink - rate direction
+  struct Move {
+    float shrink, rate;
+  };
+  Move move_of(const TensorSpec& known, const OptimizerStep& step) const {
     const double ratio = muon_.lr > 0 ? muon_.lr / options().lr : 1;
     const double rate = step.learning_rate * ratio;
-    const double scale = kScale * std::sqrt(static_cast<double>(std::max(rows, columns)));
-    const auto shrink = static_cast<float>(1 - rate * options().weight_decay);
+    const int64_t longest = std::max(rows_of(known), columns_of(known));
+    const double scale = kScale * std::sqrt(static_cast<double>(longest));
+    return {static_cast<float>(1 - rate * options().weight_decay),
+            static_cast<float>(rate * scale)};
+  }
+
+  void update_matrix(const TensorSpec& known, const TensorUpdate& tensor, const OptimizerStep& step,
+                     ThreadPool& threads) {
+    direction_.resize(std::max(direction_.size(), tensor.gradient.size()));
+    const std::span<float> direction = std::span(direction_).first(tensor.gradient.size());
+    const StateValues momentum = piece(tensor.tensor, 0);
+    for_pieces(known.count(), threads, [&](int64_t at, int64_t count) {
+      StatePart part(momentum, at, count);
+      look_ahead(part.values(), tensor.gradient.data() + at, direction.data() + at, count,
+                 rule_of(step));
+      part.keep(step.number);
+    });
+    newton_schulz_.orthogonalise(direction, rows_of(known), columns_of(known), threads);
+    const Move move = move_of(known, step);
     update_pieces(options(), step, tensor, threads, [&](float* params, int64_t at, int64_t count) {
-      step_along(params, direction.data() + at, count, shrink, static_cast<float>(rate * scale));
+      step_along(params, direction.data() + at, count, move.shrink, move.rate);
     });
   }
 
+  void update_matrix_on_device(const TensorSpec& known, const DeviceUpdate& tensor,
+                               const OptimizerStep& step, ThreadPool& threads) {
+    if (!device_direction_) device_direction_.emplace(tensor.device, largest_);
+    float* const direction = device_direction_->device();
+    const tensor::LookAhead look = {rule_of(step), known.count(), tensor.gradient,
+                                    device_piece(tensor.tensor, 0), direction};
+    tensor::launch(tensor.device, threads, look, look.rows());
+    tensor::iterate_quintic(tensor.device, {kNewtonSchulzA, kNewtonSchulzB, kNewtonSchulzC},
+                            kNewtonSchulzSteps, direction, rows_of(known), columns_of(known));
+    const Move move = move_of(known, step);
+    const tensor::StepAlong along = {known.count(), move.shrink, move.rate, direction,
+                                     tensor.params};
+    tensor::launch(tensor.device, threads, along, along.rows());
+  }
+
   method::MuonOptions muon_;
-  std::vector<float> direction_;  // of the largest matrix
+  size_t largest_ = 0;                                            // values of a matrix
+  std::vector<float> direction_;                                  // of the largest matrix so far
+  std::optional<tensor::DeviceScratch<float>> device_direction_;  // of the largest matrix
   NewtonSchulz newton_schulz_;
 };
 

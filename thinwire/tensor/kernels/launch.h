@@ -41,7 +41,8 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   DO(SwiGluBackward<float>) DO(SwiGluBackward<Bf16>) \
   DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)     \
   DO(TakeFromTiles) DO(PutIntoTiles) DO(StepTiles)   \
-  DO(AdamwStep) DO(SquaresOfBlocks) DO(HashChunks)
+  DO(AdamwStep) DO(LookAhead) DO(StepAlong)          \
+  DO(SquaresOfBlocks) DO(HashChunks)
 // clang-format on
 // NOLINTEND(bugprone-macro-parentheses)
 

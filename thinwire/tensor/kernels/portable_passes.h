@@ -31,6 +31,62 @@ THINWIRE_DEVICE inline void adamw_step(const AdamwRule& c, float g, float& p, fl
   p = p * c.shrink - c.step_size * (m / denominator);
 }
 
+// Muon's momentum of one matrix, and what it orthogonalises (optimizers/muon/muon.cpp).
+struct MuonRule {
+  float momentum;
+  float grad_scale;
+};
+
+THINWIRE_DEVICE inline void look_ahead(const MuonRule& c, float gradient, float& momentum,
+                                       float& direction) {
+  const float g = c.grad_scale * gradient;
+  momentum = c.momentum * momentum + g;
+  direction = g + c.momentum * momentum;
+}
+
+// momentum = mu momentum + g; direction = g + mu momentum, for `count` values, kRowValues of them
+// for each row.
+struct LookAhead {
+  static constexpr int64_t kRowValues = 4096;
+  int64_t rows() const { return (count + kRowValues - 1) / kRowValues; }
+
+  MuonRule rule;
+  int64_t count;
+  const float* gradient;
+  float* momentum;
+  float* direction;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const int64_t begin = row * kRowValues;
+    const int64_t end = begin + kRowValues < count ? begin + kRowValues : count;
+    for (int64_t i = begin + lanes.index(); i < end; i += lanes.count()) {
+      look_ahead(rule, gradient[i], momentum[i], direction[i]);
+    }
+  }
+};
+
+// p = p shrink - rate direction, likewise.
+struct StepAlong {
+  static constexpr int64_t kRowValues = 4096;
+  int64_t rows() const { return (count + kRowValues - 1) / kRowValues; }
+
+  int64_t count;
+  float shrink;
+  float rate;
+  const float* direction;
+  float* params;
+
+  template <typename Lanes>
+  THINWIRE_DEVICE void operator()(Lanes& lanes, int64_t row) const {
+    const int64_t begin = row * kRowValues;
+    const int64_t end = begin + kRowValues < count ? begin + kRowValues : count;
+    for (int64_t i = begin + lanes.index(); i < end; i += lanes.count()) {
+      params[i] = params[i] * shrink - rate * direction[i];
+    }
+  }
+};
+
 // A step of AdamW on `count` parameters, kRowValues of them for each row.
 struct AdamwStep {
   static constexpr int64_t kRowValues = 4096;

@@ -10,12 +10,19 @@
 
 #include "thinwire/base/tensor_view.h"
 
+namespace c10 {
+struct Device;
+}
+
 namespace thinwire::tensor {
 
 struct DevicePlace {
   Device kind = Device::kCpu;
   int index = 0;  // among the CUDA devices of this machine
 };
+
+// The same for LibTorch; only in builds with it.
+c10::Device torch_device(const DevicePlace& place);
 
 // Uninitialized memory, aligned to 64 bytes. Throws Error if there is too little.
 std::shared_ptr<void> allocate_on(const DevicePlace& device, size_t bytes);

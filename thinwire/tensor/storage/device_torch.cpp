@@ -43,9 +43,7 @@ class Pinned {
 };
 
 at::Tensor allocate(const DevicePlace& device, size_t bytes) {
-  const c10::Device place(device.kind == Device::kCuda ? c10::kCUDA : c10::kCPU,
-                          device.kind == Device::kCuda ? static_cast<c10::DeviceIndex>(device.index)
-                                                       : c10::DeviceIndex{-1});
+  const c10::Device place = torch_device(device);
   try {
     return at::empty({static_cast<int64_t>(bytes)},
                      at::TensorOptions().dtype(at::kByte).device(place));
@@ -79,6 +77,11 @@ class TorchMirror final : public Mirror {
 };
 
 }  // namespace
+
+c10::Device torch_device(const DevicePlace& place) {
+  if (place.kind == Device::kCpu) return {c10::kCPU};
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(place.index)};
+}
 
 int cuda_device_count() {
 #ifdef THINWIRE_CUDA
