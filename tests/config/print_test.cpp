@@ -81,7 +81,7 @@ Recipe random_recipe() {
     recipe.eval.patience = 0;
     recipe.checkpoint.best = false;
   }
-  if (recipe.eval.data.empty() || recipe.adapter.kind != "none" ||
+  if (recipe.eval.data.empty() || recipe.adapter.kind != AdapterKind::kNone ||
       recipe.train.weights != WeightFormat::kF32) {
     recipe.eval.tasks = {};
   }

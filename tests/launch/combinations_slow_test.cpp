@@ -15,6 +15,7 @@
 #include "tests/tiny_run.h"
 #include "thinwire/launch/train.h"
 #include "thinwire/membership/run_plan.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/model/torch_ops.h"
 
@@ -99,8 +100,8 @@ class Shared {
     if (optimizer.ends_with("galore") || optimizer == "apollo" || optimizer == "fira") {
       overrides.push_back(optimizer + ".rank=4");
     }
-    if (adapter != "none") overrides.emplace_back("adapter.rank=4");
-    if (adapter == "relora") {
+    if (adapter != method::AdapterKind::kNone) overrides.emplace_back("adapter.rank=4");
+    if (adapter == method::AdapterKind::kRelora) {
       overrides.insert(overrides.end(), {"relora.merge_every=2", "relora.rewarm=1"});
     }
     overrides.push_back("run.dir=" + run.string());

@@ -84,7 +84,7 @@ TEST(Adapter, OfAnEncoderTrainsItsHeadInFull) {
   model.heads = 2;
   model.options<RobertaOptions>().intermediate = 64;
   AdapterSpec adapter;
-  adapter.kind = "lora";
+  adapter.kind = AdapterKind::kLora;
   adapter.targets = {"query"};
   EXPECT_THAT(names_of(adapted_tensors(model, adapter).trained),
               ElementsAre("roberta.encoder.layer.0.attention.self.query.lora_A.weight",
@@ -106,7 +106,7 @@ TEST(Adapter, OfLowRankReplacesItsMatricesAndTrainsTheRest) {
 TEST(Adapter, ManyTargetsAreLookedUp) {
   ModelSpec model(recipe_with({"model.layers=5000", "adapter.kind=lora", "train.init=a"}));
   AdapterSpec adapter;
-  adapter.kind = "lora";
+  adapter.kind = AdapterKind::kLora;
   adapter.targets.clear();
   for (const TensorSpec& tensor : tensors_of(model)) {
     if (tensor.is_hidden_matrix())

@@ -44,8 +44,9 @@ TEST(Combinations, FeaturesAreAllValuesOfTheTables) {
   for (const Method* method : all_methods()) feature("sync.method = " + std::string(method->name));
   for (const OptimizerSpec* one : all_optimizers())
     feature("optim.method = " + std::string(one->name));
-  for (const AdapterKind& kind : all_adapters()) {
-    if (kind.name != "none") feature("adapter.kind = " + std::string(kind.name));
+  for (const AdapterFacts& adapter : all_adapters()) {
+    if (adapter.kind == AdapterKind::kNone) continue;
+    feature("adapter.kind = " + std::string(name_of(adapter.kind)));
   }
   for (const char* value :
        {"distro.update = muon", "train.offload = true", "optim.state = 8bit",

@@ -7,6 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/automatic.h"
 #include "thinwire/method/registry.h"
 
@@ -111,7 +112,7 @@ TEST(InitialRecipe, ATrainedModelIsTunedByLowRankFactors) {
   const config::Recipe& recipe = choice.recipe;
   EXPECT_EQ(recipe.train.init, "imported");
   EXPECT_EQ(recipe.data.vocabulary_model, "imported/vocabulary.model");
-  EXPECT_EQ(recipe.adapter.kind, "lora");
+  EXPECT_EQ(recipe.adapter.kind, method::AdapterKind::kLora);
   EXPECT_EQ(recipe.optim.lr, 2e-4);
   EXPECT_LT(choice.parameters, 150'000) << "the factors alone";
   EXPECT_TRUE(choice.text_is_short);

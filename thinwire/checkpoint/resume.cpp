@@ -5,6 +5,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/checkpoint/resume_rules.h"
+#include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 
 namespace thinwire::checkpoint {
@@ -61,7 +62,7 @@ void check_data(const CheckpointReader& checkpoint, const RunSources& now,
 // Whether programs before this one took other steps with the recipe's optimizer, by more than
 // rounding.
 bool other_steps_before(int numerics_version, const config::Recipe& recipe) {
-  return numerics_version < 5 && (recipe.optim.method == "apollo" || recipe.optim.method == "fira");
+  return numerics_version < method::find_optimizer(recipe.optim.method).steps_since;
 }
 
 void check_numerics(const CheckpointReader& checkpoint, const config::Recipe& recipe,

@@ -125,10 +125,10 @@ void check_links(const LinksSection& links, Launcher launcher) {
 void check_tasks(const Recipe& recipe) {
   if (recipe.eval.tasks.empty()) return;
   require(!recipe.eval.data.empty(), "[eval] tasks needs data, the folder of the tasks' data sets");
-  require(recipe.adapter.kind == "none",
+  require(recipe.adapter.kind == AdapterKind::kNone,
           "[eval] tasks needs [adapter] kind = \"none\", got \"{}\": score the exported model with "
           "`thinwire eval`",
-          recipe.adapter.kind);
+          name_of(recipe.adapter.kind));
   require(recipe.train.weights == WeightFormat::kF32,
           "[eval] tasks needs [train] weights = \"fp32\", got \"{}\": score the finished run with "
           "`thinwire eval`",

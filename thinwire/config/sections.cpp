@@ -122,9 +122,9 @@ void ModelSection::describe(Fields& fields) {
 }
 
 void AdapterSection::describe(Fields& fields) {
-  fields.text("kind", kind,
-              "Whether all of the model is trained, or only low-rank factors of matrices in its "
-              "blocks; such a run synchronises and saves only what it trains.");
+  fields.choice("kind", kind,
+                "Whether all of the model is trained, or only low-rank factors of matrices in its "
+                "blocks; such a run synchronises and saves only what it trains.");
   fields.integer("rank", rank, "", 1, 1 << 20, "Smaller dimension of each factor.");
   fields.number_above("alpha", alpha, "", 0, 1e6,
                       "The product of two factors is scaled by alpha / rank.");

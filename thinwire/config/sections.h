@@ -38,11 +38,16 @@ struct ModelSection : SectionOf<ModelSection> {
   void describe(Fields& fields) override;
 };
 
+// The factors that are trained of matrices, if any; method/adapters/adapter.h says what each does.
+enum class AdapterKind : uint8_t { kNone, kLora, kRelora, kLowRank };
+inline constexpr std::string_view kAdapterKindNames[] = {"none", "lora", "relora", "low_rank"};
+constexpr std::span<const std::string_view> names_of(AdapterKind) { return kAdapterKindNames; }
+
 // The table [adapter] of a recipe: which part of the model a run trains, if not all of it.
 struct AdapterSection final : SectionOf<AdapterSection> {
-  std::string kind = "none";  // a name of method/adapters/adapter.h
-  int64_t rank = 8;           // r
-  double alpha = 16;          // the product of the factors is scaled by alpha / rank
+  AdapterKind kind = AdapterKind::kNone;
+  int64_t rank = 8;   // r
+  double alpha = 16;  // the product of the factors is scaled by alpha / rank
   StringList targets = {"*_proj"};
   StringList whole;  // further tensors to train, in full
   std::string init;  // start from this PEFT folder or run; empty: from new factors

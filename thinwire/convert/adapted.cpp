@@ -61,17 +61,17 @@ void merge_adapter(const tensor::Arena& trained, const method::AdapterSpec& adap
 void read_adapted(const checkpoint::CheckpointReader& reader, const config::Recipe& recipe,
                   const fs::path& base, LoadedModel& loaded) {
   method::AdaptedTensors tensors = method::adapted_tensors(loaded.model, recipe.adapter);
-  const method::AdapterKind& kind = method::find_adapter(recipe.adapter.kind);
-  if (kind.has_base && !kind.merges) {
+  const method::AdapterFacts& facts = method::facts_of(recipe.adapter);
+  if (facts.has_base && !facts.merges) {
     take_base(reader.folder(), base.empty() ? fs::path(recipe.train.init) : base, loaded);
   } else if (!base.empty()) {
     throw Error(
         fmt::format("{} trained {} and holds its complete model, so it takes no base, got {}",
-                    reader.folder().string(), kind.name, base.string()));
+                    reader.folder().string(), name_of(facts.kind), base.string()));
   } else {
     allocate_params(loaded, reader.folder());
   }
-  if (kind.merges) read_merged_base(reader, std::move(tensors.frozen), loaded);
+  if (facts.merges) read_merged_base(reader, std::move(tensors.frozen), loaded);
   const tensor::Layout layout(std::move(tensors.trained));
   tensor::Arena trained(layout);
   reader.read_weights(trained);

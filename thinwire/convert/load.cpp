@@ -218,8 +218,9 @@ namespace {
 
 std::vector<fs::path> files_of(const checkpoint::CheckpointReader& reader) {
   const method::AdapterSpec adapter = recipe_of(reader).adapter;
-  const method::AdapterKind& kind = method::find_adapter(adapter.kind);
-  if (method::is_adapted(adapter) && kind.has_base && !kind.merges) refuse_factors(reader.folder());
+  const method::AdapterFacts& facts = method::facts_of(adapter);
+  if (method::is_adapted(adapter) && facts.has_base && !facts.merges)
+    refuse_factors(reader.folder());
   if (reader.meta().workers > 0) {
     throw UsageError(fmt::format(
         "{} is a run's checkpoint, which also holds the state of its optimizer; export the model "

@@ -44,7 +44,7 @@ std::string whole_module(const std::string& tensor) {
 // What a folder's adapter is, with every name of its file as a pattern.
 method::AdapterSpec adapter_of(const PeftConfig& config, const tensor::SafetensorsReader& file) {
   method::AdapterSpec adapter;
-  adapter.kind = "lora";
+  adapter.kind = method::AdapterKind::kLora;
   adapter.rank = config.rank;
   adapter.alpha = config.alpha;
   adapter.targets.clear();
@@ -84,9 +84,9 @@ struct FactorSource {
     if (reader != nullptr) {
       adapter = recipe_of(*reader).adapter;
       folder = reader->folder();
-      if (adapter.kind == "lora") return;
+      if (adapter.kind == method::AdapterKind::kLora) return;
       throw Error(fmt::format("{} is a run with adapter.kind = \"{}\", not \"lora\"", path.string(),
-                              adapter.kind));
+                              thinwire::name_of(adapter.kind)));
     }
     if (!is_peft_folder(path)) {
       throw Error(

@@ -167,7 +167,7 @@ WeightsReception::WeightsReception(transport::Courier& courier, const ServedRun&
       patience_(std::move(patience)),
       message_(std::move(message)),
       most_bytes_(static_cast<uint64_t>(weights_file_bytes(run.recipe))),
-      possible_(!method::find_adapter(run.recipe.adapter.kind).merges) {}
+      possible_(!method::facts_of(run.recipe.adapter).merges) {}
 
 WeightsReception::~WeightsReception() { end(); }
 

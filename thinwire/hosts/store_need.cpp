@@ -47,7 +47,7 @@ double snapshot_bytes(const config::Recipe& recipe) {
   const auto tensors = method::tensors_of(recipe);
   double bytes = weights_file_bytes(recipe) +
                  method::find_method(recipe.sync.method).state(recipe, tensors).consensus;
-  if (method::find_adapter(recipe.adapter.kind).merges) {
+  if (method::facts_of(recipe.adapter).merges) {
     const auto frozen = method::adapted_tensors(method::ModelSpec(recipe), recipe.adapter).frozen;
     bytes += method::weight_bytes(frozen, WeightFormat::kF32);
   }

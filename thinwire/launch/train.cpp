@@ -359,7 +359,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
   ThreadPool threads(1);
   const uint64_t first_digest =
       train::bytes_digest(std::as_const(*from.weights.trained).bytes(), threads);
-  const bool merges = method::find_adapter(recipe.adapter.kind).merges;
+  const bool merges = method::facts_of(recipe.adapter).merges;
   train::InitialParameters shared_initial(std::move(from.weights.trained), workers_here,
                                           merges ? std::move(from.weights.frozen) : nullptr);
   const train::RunContext context{

@@ -207,7 +207,7 @@ class MemberRun {
   // Tensors that the run does not train, as the base has them; null: there are none.
   std::shared_ptr<train::FrozenWeights> load_frozen() const {
     const bool is_adapted = method::is_adapted(recipe_.adapter);
-    if (!is_adapted || !method::find_adapter(recipe_.adapter.kind).has_base) return nullptr;
+    if (!is_adapted || !method::facts_of(recipe_.adapter).has_base) return nullptr;
     train::StartingWeights start =
         train::starting_weights(recipe_, text_.vocabulary.get(), layout_, options_.display.message);
     if (start.base_digest != options_.base_digest) {
@@ -226,7 +226,7 @@ class MemberRun {
   // A replica that changes the frozen weights by merging has its own, which are read again for the
   // next.
   std::shared_ptr<train::FrozenWeights> frozen() {
-    if (!method::find_adapter(recipe_.adapter.kind).merges) return own_frozen_;
+    if (!method::facts_of(recipe_.adapter).merges) return own_frozen_;
     return own_frozen_ != nullptr ? std::move(own_frozen_) : load_frozen();
   }
 
@@ -345,7 +345,7 @@ class MemberRun {
     ThreadPool threads(1);
     const uint64_t first_digest =
         train::bytes_digest(std::as_const(*replica.weights).bytes(), threads);
-    const bool merges = method::find_adapter(recipe_.adapter.kind).merges;
+    const bool merges = method::facts_of(recipe_.adapter).merges;
     std::shared_ptr<train::FrozenWeights> frozen = this->frozen();
     train::InitialParameters initial(std::move(replica.weights), 1, merges ? frozen : nullptr);
     auto evaluated = replica.checkpoint ? evaluated_at(folder_.log(), replica.completed)

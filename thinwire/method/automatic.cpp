@@ -11,6 +11,7 @@
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/distro/distro_spec.h"
+#include "thinwire/optimizers/muon/muon_spec.h"
 
 namespace thinwire::method {
 namespace {
@@ -83,10 +84,11 @@ std::vector<Chosen> chosen(const config::Recipe& recipe) {
     if (share == 0) return {};
     return {{"optim.lr", three_digits(share * numbers.lr)}, warmup};
   }
-  if (recipe.optim.method != "adamw" && recipe.optim.method != "muon") return {};
+  const OptimizerSpec& optimizer = find_optimizer(recipe.optim.method);
+  if (!optimizer.has_rules) return {};
   std::vector<Chosen> all = {
       {"optim.lr", numbers.lr}, {"adamw.beta1", numbers.beta1}, {"adamw.beta2", numbers.beta2}};
-  if (recipe.optim.method == "muon") all.push_back({"muon.momentum", numbers.momentum});
+  if (&optimizer == &kMuon) all.push_back({"muon.momentum", numbers.momentum});
   all.push_back(warmup);
   return all;
 }

@@ -146,13 +146,7 @@ Ways ways_to_choose(const std::string& table, const config::Section& section,
 template <typename Records>
 config::StringList names_of_all(const Records& records) {
   config::StringList names;
-  for (const auto& record : records) {
-    if constexpr (std::is_pointer_v<std::remove_cvref_t<decltype(record)>>) {
-      names.emplace_back(record->name);
-    } else {
-      names.emplace_back(record.name);
-    }
-  }
+  for (const auto* record : records) names.emplace_back(record->name);
   return names;
 }
 
@@ -161,7 +155,6 @@ config::StringList values_of(const std::string& key, const config::Field& field)
   if (key == "sync.method") return names_of_all(all_methods());
   if (key == "optim.method") return names_of_all(all_optimizers());
   if (key == "model.architecture") return names_of_all(all_architectures());
-  if (key == "adapter.kind") return names_of_all(all_adapters());
   if (std::holds_alternative<bool*>(field.target)) return {"false", "true"};
   return field.choices;
 }

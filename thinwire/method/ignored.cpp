@@ -142,8 +142,8 @@ void add_distro(const config::Recipe& recipe, std::vector<Rule>& rules) {
 }
 
 void add_adapter(const config::AdapterSection& adapter, std::vector<Rule>& rules) {
-  const std::string why = "adapter.kind is " + adapter.kind;
-  if (!find_adapter(adapter.kind).merges) rules.push_back({"relora.", why});
+  const std::string why = fmt::format("adapter.kind is {}", name_of(adapter.kind));
+  if (!facts_of(adapter).merges) rules.push_back({"relora.", why});
   if (!is_adapted(adapter)) rules.push_back({"adapter.", why});
 }
 

@@ -18,7 +18,6 @@
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/methods/allreduce/allreduce_spec.h"
-#include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 #include "thinwire/optimizers/own/own_spec.h"
 
@@ -49,7 +48,7 @@ bool local_updates(const Recipe& recipe) { return method_of(recipe).local_update
 const OptimizerSpec& optimizer_of(const Recipe& recipe) {
   return find_optimizer(recipe.optim.method);
 }
-const AdapterKind& adapter_of(const Recipe& recipe) { return find_adapter(recipe.adapter.kind); }
+const AdapterFacts& adapter_of(const Recipe& recipe) { return facts_of(recipe.adapter); }
 bool encodes(const Recipe& recipe) { return find_architecture(recipe.model.architecture).encodes; }
 bool learns_classes(const Recipe& recipe) { return is_labelled(recipe.data.records); }
 
@@ -436,13 +435,14 @@ const Pair kPairs[] = {
      "weights as they are kept"},
     {kSmallWeights, kElsewhere, "[train] weights = {one} needs device = \"cpu\", got {other}"},
     {kNf4Weights,
-     {"adapter.kind", [](const Recipe& recipe) { return recipe.adapter.kind != "lora"; }},
+     {"adapter.kind",
+      [](const Recipe& recipe) { return recipe.adapter.kind != AdapterKind::kLora; }},
      "[train] weights = {one} needs [adapter] kind = \"lora\", got {other}: only weights that no "
      "step changes can be kept in 4 bits"},
     {kSmallWeights,
      {"adapter.kind",
       [](const Recipe& recipe) {
-        return is_adapted(recipe.adapter) && recipe.adapter.kind != "lora";
+        return is_adapted(recipe.adapter) && recipe.adapter.kind != AdapterKind::kLora;
       }},
      "[train] weights = {one} needs [adapter] kind = \"lora\" or \"none\", got {other}, which "
      "changes "
@@ -486,7 +486,8 @@ const Pair kPairs[] = {
      "in "
      "its own memory"},
 
-    {{"adapter.kind", [](const Recipe& recipe) { return recipe.adapter.kind == "lora"; }},
+    {{"adapter.kind",
+      [](const Recipe& recipe) { return recipe.adapter.kind == AdapterKind::kLora; }},
      {"train.init", [](const Recipe& recipe) { return recipe.train.init.empty(); }},
      "[adapter] kind = {one} needs [train] init, the model that it adapts, got {other}; to train "
      "from scratch, choose relora or low_rank"},
@@ -501,7 +502,7 @@ const Pair kPairs[] = {
     {{"adapter.init", [](const Recipe& recipe) { return !recipe.adapter.init.empty(); }},
      {"adapter.kind",
       [](const Recipe& recipe) {
-        return is_adapted(recipe.adapter) && recipe.adapter.kind != "lora";
+        return is_adapted(recipe.adapter) && recipe.adapter.kind != AdapterKind::kLora;
       }},
      "[adapter] init = {one} needs kind = \"lora\", got {other}"},
     {kAdapted,
@@ -517,7 +518,7 @@ const Pair kPairs[] = {
      "low_rank "
      "work with every method"},
     {kMerging,
-     {"optim.method", [](const Recipe& recipe) { return recipe.optim.method != kAdamw.name; }},
+     {"optim.method", [](const Recipe& recipe) { return !optimizer_of(recipe).can_reset; }},
      "[adapter] kind = {one} resets the state of [optim] method = \"adamw\", got {other}"},
     {kMerging, kSmallState,
      "[adapter] kind = {one} resets the smallest values of the optimizer's state and needs [optim] "

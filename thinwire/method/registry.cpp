@@ -142,8 +142,8 @@ std::string explain_recipe(std::string_view what) {
     choices["model.architecture"].emplace_back(architecture->name, architecture->sentence);
   }
   choices["model.architecture"].emplace_back(kExternal.name, kExternal.sentence);
-  for (const AdapterKind& kind : all_adapters()) {
-    choices["adapter.kind"].emplace_back(kind.name, kind.sentence);
+  for (const AdapterFacts& adapter : all_adapters()) {
+    choices["adapter.kind"].emplace_back(name_of(adapter.kind), adapter.sentence);
   }
   for (const std::string_view field : config::automatic_fields()) {
     choices[std::string(field)].emplace_back(config::kAuto, rule_of(field));

@@ -4,6 +4,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/optimizers/own/own_spec.h"
 
 namespace thinwire::optim {
 namespace {
@@ -20,7 +21,7 @@ std::span<const OptimizerEntry* const> all_optimizers() { return kOptimizers; }
 
 std::unique_ptr<Optimizer> make_optimizer(const method::OptimizerOptions& options,
                                           const tensor::Layout& layout) {
-  if (options.spec->name == kOwn.name) return kOwn.make(options, layout);
+  if (options.spec == &method::kOwn) return kOwn.make(options, layout);
   for (const OptimizerEntry* entry : kOptimizers) {
     if (entry->name == options.spec->name) return entry->make(options, layout);
   }

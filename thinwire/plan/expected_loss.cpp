@@ -6,6 +6,7 @@
 #include <array>
 #include <utility>
 
+#include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/scaling.h"
@@ -71,7 +72,7 @@ ExpectedLoss expected_loss(const Candidate& candidate, int64_t sync_every, const
     loss.gap.reset();
     loss.basis = fmt::format("no law for {}; those known are of text",
                              records == config::RecordKind::kLabels ? "classes" : name_of(records));
-  } else if (candidate.recipe.model.architecture == "external") {
+  } else if (method::is_external(candidate.recipe)) {
     loss.nats.reset();
     loss.gap.reset();
     loss.basis = "no law for a program's own model";

@@ -11,6 +11,7 @@
 #include "thinwire/base/units.h"
 #include "thinwire/config/renamed.h"
 #include "thinwire/config/values.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/plan/method_cost.h"
@@ -99,7 +100,7 @@ Dimension precisions(const config::Recipe& recipe) {
       kAsGiven,
       {fmt::format("{} products", other), {fmt::format("train.precision={}", other)}, quality_cost},
       {"bf16 weights", {"train.precision=bf16", "train.weights=bf16"}, quality_cost + 1}};
-  if (recipe.adapter.kind == "lora") {
+  if (recipe.adapter.kind == method::AdapterKind::kLora) {
     formats.push_back(
         {"4-bit weights", {"train.precision=bf16", "train.weights=nf4"}, quality_cost + 2});
   }

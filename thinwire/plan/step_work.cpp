@@ -1,6 +1,3 @@
-#include <algorithm>
-#include <cmath>
-
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/optimizers/low_rank.h"
@@ -9,8 +6,6 @@
 
 namespace thinwire::plan {
 namespace {
-
-constexpr double kNewtonSchulzSteps = 5;
 
 // What projecting a matrix's gradient, before or after it is formed from `tokens`, and lifting the
 // step add to its work.
@@ -22,13 +17,6 @@ double projected(const method::LowRankShape& shape, double tokens, bool in_pass)
   const bool both = shape.sides == method::Sides::kTwo;
   const double factors = 2 * tokens * rank * (rows + columns + (both ? rank : 0));
   return factors + lift - 2 * tokens * rows * columns;
-}
-
-double orthogonalised(const TensorSpec& tensor) {
-  const auto columns = static_cast<double>(tensor.shape.back());
-  const double rows = static_cast<double>(tensor.count()) / columns;
-  const double smaller = std::min(rows, columns), larger = std::max(rows, columns);
-  return kNewtonSchulzSteps * (3 * smaller * smaller * larger + std::pow(smaller, 3));
 }
 
 }  // namespace
@@ -46,7 +34,7 @@ double step_flops(const config::Recipe& recipe, std::span<const TensorSpec> tens
   const method::OptimizerOptions optimizer = method::optimizer_options(recipe);
   for (const TensorSpec& tensor : tensors) {
     if (!tensor.is_hidden_matrix()) continue;
-    if (optimizer.spec->name == "muon") flops += orthogonalised(tensor);
+    if (optimizer.spec->flops != nullptr) flops += optimizer.spec->flops(tensor);
     if (optimizer.spec->subspace == nullptr) continue;
     const method::LowRankShape shape = optimizer.spec->subspace(optimizer, tensor);
     if (shape.rank > 0) flops += projected(shape, tokens, optimizer.projected);

@@ -31,9 +31,9 @@ std::string what_trains(const config::Recipe& recipe) {
       "{}: {}, {} x {}, {} on {}, {} parameters{}", recipe.run.name, recipe.sync.method,
       counted(recipe.train.workers, "worker"), counted(recipe.train.threads, "thread"),
       name_of(recipe.train.precision), name_of(recipe.train.device), count(adapted.trained),
-      adapted.frozen.empty()
-          ? ""
-          : fmt::format(" ({}) and {} frozen", recipe.adapter.kind, count(adapted.frozen)));
+      adapted.frozen.empty() ? ""
+                             : fmt::format(" ({}) and {} frozen", name_of(recipe.adapter.kind),
+                                           count(adapted.frozen)));
 }
 
 std::string what_is_read(const config::Recipe& recipe, const TrainingRows& training) {

@@ -25,7 +25,7 @@ tensor::Arena take_params(const ReplicaParts& parts) {
 }
 
 std::unique_ptr<Relora> make_relora(const ReplicaParts& parts, tensor::Arena& params) {
-  if (!method::find_adapter(parts.recipe.adapter.kind).merges) return nullptr;
+  if (!method::facts_of(parts.recipe.adapter).merges) return nullptr;
   return std::make_unique<Relora>(parts.recipe, parts.start.initial.take_frozen(), params);
 }
 

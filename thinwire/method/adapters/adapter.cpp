@@ -18,19 +18,19 @@
 namespace thinwire::method {
 namespace {
 
-constexpr std::array kKinds = {
-    AdapterKind{"none", "All of the model is trained."},
-    AdapterKind{"lora",
-                "Trains two low-rank factors for each chosen matrix; the model itself is frozen."},
-    AdapterKind{.name = "relora",
-                .sentence =
-                    "Like lora, but from time to time the factors are merged into their matrices "
-                    "and drawn again, so that training from scratch reaches a high rank.",
-                .merges = true},
-    AdapterKind{.name = "low_rank",
-                .sentence = "Trains two low-rank factors in place of each chosen matrix, from "
-                            "scratch, together with all other tensors.",
-                .has_base = false},
+constexpr std::array kFacts = {
+    AdapterFacts{AdapterKind::kNone, "All of the model is trained."},
+    AdapterFacts{AdapterKind::kLora,
+                 "Trains two low-rank factors for each chosen matrix; the model itself is frozen."},
+    AdapterFacts{.kind = AdapterKind::kRelora,
+                 .sentence =
+                     "Like lora, but from time to time the factors are merged into their matrices "
+                     "and drawn again, so that training from scratch reaches a high rank.",
+                 .merges = true},
+    AdapterFacts{.kind = AdapterKind::kLowRank,
+                 .sentence = "Trains two low-rank factors in place of each chosen matrix, from "
+                             "scratch, together with all other tensors.",
+                 .has_base = false},
 };
 
 constexpr std::string_view kSuffix = ".weight";
@@ -145,18 +145,10 @@ void check_rank(const AdapterSpec& adapter, std::span<const TensorSpec> tensors)
 
 }  // namespace
 
-std::span<const AdapterKind> all_adapters() { return kKinds; }
+std::span<const AdapterFacts> all_adapters() { return kFacts; }
 
-const AdapterKind& find_adapter(std::string_view name) {
-  config::StringList known;
-  for (const AdapterKind& kind : kKinds) {
-    if (kind.name == name) return kind;
-    known.emplace_back(kind.name);
-  }
-  const std::string near = config::nearest_name(name, known);
-  throw UsageError(fmt::format("[adapter] kind must be one of {}, got \"{}\"{}",
-                               fmt::join(known, ", "), name,
-                               near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+const AdapterFacts& facts_of(const AdapterSpec& adapter) {
+  return kFacts[static_cast<size_t>(adapter.kind)];
 }
 
 FactorNames factor_names(std::string_view matrix) {
@@ -174,7 +166,7 @@ AdaptedTensors adapted_tensors(const ModelSpec& model, const AdapterSpec& adapte
     adapted.trained = tensors_of(model);
     return adapted;
   }
-  const bool has_base = find_adapter(adapter.kind).has_base;
+  const bool has_base = facts_of(adapter).has_base;
   const bool encodes = find_architecture(model.architecture).encodes;
   const Choice choice(adapter);
   for (TensorSpec& tensor : tensors_of(model)) {
@@ -204,7 +196,7 @@ bool freezes_whole_base(const config::Recipe& recipe) {
 InitialFactor initial_factor(const ModelSpec& model, const AdapterSpec& adapter,
                              const TensorSpec& factor) {
   const bool is_a = factor.name.ends_with(kFactorA);
-  if (find_adapter(adapter.kind).has_base) {
+  if (facts_of(adapter).has_base) {
     return {.bound = is_a ? 1 / std::sqrt(static_cast<double>(factor.shape[1])) : 0};
   }
   TensorSpec matrix = factor;
@@ -215,12 +207,11 @@ InitialFactor initial_factor(const ModelSpec& model, const AdapterSpec& adapter,
 }
 
 void check_adapter(const config::Recipe& recipe) {
-  const AdapterKind& kind = find_adapter(recipe.adapter.kind);
   if (!is_adapted(recipe.adapter)) return;
   const std::vector<TensorSpec> tensors = tensors_to_adapt(recipe);
   check_patterns(recipe.adapter, tensors);
   check_rank(recipe.adapter, tensors);
-  if (kind.merges) check_relora(recipe);
+  if (facts_of(recipe.adapter).merges) check_relora(recipe);
 }
 
 }  // namespace thinwire::method

@@ -26,9 +26,11 @@ namespace thinwire::method {
 // The fields of [adapter].
 using AdapterSpec = config::AdapterSection;
 
+using config::AdapterKind;
+
 // What distinguishes the kinds of adapters; all compute the formula above.
-struct AdapterKind {
-  std::string_view name;      // value of adapter.kind
+struct AdapterFacts {
+  AdapterKind kind;
   std::string_view sentence;  // for --explain and the docs
   // Whether there is a W. If not, s B A is the matrix, and all other tensors are trained in full.
   bool has_base = true;
@@ -37,12 +39,11 @@ struct AdapterKind {
   bool merges = false;
 };
 
-// none, lora, relora and low_rank.
-std::span<const AdapterKind> all_adapters();
-// Throws UsageError listing the known names.
-const AdapterKind& find_adapter(std::string_view name);
+// Those of all kinds, in the order of AdapterKind.
+std::span<const AdapterFacts> all_adapters();
+const AdapterFacts& facts_of(const AdapterSpec& adapter);
 
-inline bool is_adapted(const AdapterSpec& adapter) { return adapter.kind != "none"; }
+inline bool is_adapted(const AdapterSpec& adapter) { return adapter.kind != AdapterKind::kNone; }
 // s
 inline double factor_scale(const AdapterSpec& adapter) {
   return adapter.alpha / static_cast<double>(adapter.rank);

@@ -36,12 +36,12 @@ void check_relora(const config::Recipe& recipe) {
 }
 
 bool merges_after(const config::Recipe& recipe, int64_t completed) {
-  return find_adapter(recipe.adapter.kind).merges && completed > 0 &&
-         completed < recipe.train.steps && completed % relora(recipe).merge_every == 0;
+  return facts_of(recipe.adapter).merges && completed > 0 && completed < recipe.train.steps &&
+         completed % relora(recipe).merge_every == 0;
 }
 
 double rewarm_factor(const config::Recipe& recipe, int64_t step) {
-  if (!find_adapter(recipe.adapter.kind).merges) return 1;
+  if (!facts_of(recipe.adapter).merges) return 1;
   const ReloraOptions& options = relora(recipe);
   if (step < options.merge_every) return 1;
   const int64_t since = step % options.merge_every;

@@ -82,7 +82,7 @@ void offload(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
   if (find_method(recipe.sync.method).keeps_bf16_weights) {  // changes them tensor by tensor
     memory.weights = copy_beside(recipe, tensors, trained_format(recipe));
   }
-  if (!find_adapter(recipe.adapter.kind).merges) {
+  if (!facts_of(recipe.adapter).merges) {
     memory.frozen = copy_beside(recipe, frozen_tensors(recipe), recipe.train.weights);
   }
   memory.consensus -= outer_bytes(recipe, tensors);
@@ -113,7 +113,7 @@ double copy_bytes(const config::Recipe& recipe, std::span<const TensorSpec> tens
 }
 
 double shared_frozen_bytes(const config::Recipe& recipe) {
-  if (find_adapter(recipe.adapter.kind).merges || recipe.train.offload) return 0;
+  if (facts_of(recipe.adapter).merges || recipe.train.offload) return 0;
   return weight_bytes(frozen_tensors(recipe), recipe.train.weights);
 }
 

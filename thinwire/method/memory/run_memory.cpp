@@ -171,7 +171,7 @@ std::string advice(const config::Recipe& recipe, int64_t workers_here) {
 // The memory of the base that the factors are merged into, which then differs from the model's
 // file.
 double merged_base_bytes(const config::Recipe& recipe) {
-  if (!find_adapter(recipe.adapter.kind).merges) return 0;
+  if (!facts_of(recipe.adapter).merges) return 0;
   return weight_bytes(adapted_tensors(ModelSpec(recipe), recipe.adapter).frozen,
                       WeightFormat::kF32);
 }

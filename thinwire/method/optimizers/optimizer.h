@@ -98,6 +98,16 @@ struct OptimizerSpec {
   bool vocabulary_by_rows = false;
   // Whether it steps by gradients; not where weights have been changed before it is asked to.
   bool takes_gradients = true;
+  // The FLOPs of the products in a tensor's step, but for those of projecting (subspace); null: it
+  // has none.
+  double (*flops)(const TensorSpec& tensor) = nullptr;
+  // Whether rules choose the learning rate where the recipe says "auto" (method/automatic.h).
+  bool has_rules = false;
+  // Whether parts of its state can be set to zero between steps, as ReLoRA does.
+  bool can_reset = false;
+  // The numerics version (docs/formats.md) since which it takes the steps that it takes now, but
+  // for rounding.
+  int steps_since = 0;
 };
 
 // The shape in which the optimizer takes a tensor's gradient: that of the projection if

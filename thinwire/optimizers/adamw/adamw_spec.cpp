@@ -24,15 +24,16 @@ void AdamwOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kAdamw = {
-    "adamw",
-    "Adam with decoupled weight decay: steps along the mean of the gradients divided by their root "
-    "mean square.",
-    options,
-    check,
-    state,
-    nullptr,
-    nullptr,
-    true,
+    .name = "adamw",
+    .sentence =
+        "Adam with decoupled weight decay: steps along the mean of the gradients divided by their "
+        "root mean square.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .vocabulary_by_rows = true,
+    .has_rules = true,
+    .can_reset = true,
 };
 
 }  // namespace thinwire::method

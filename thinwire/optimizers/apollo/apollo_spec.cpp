@@ -38,15 +38,16 @@ void ApolloOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kApollo = {
-    "apollo",
-    "Steps along the gradient, each channel scaled as Adam scales a random projection of it; adamw "
-    "for the rest.",
-    options,
-    check,
-    state,
-    &kAdamw,
-    nullptr,
-    true,
+    .name = "apollo",
+    .sentence =
+        "Steps along the gradient, each channel scaled as Adam scales a random projection of it; "
+        "adamw for the rest.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
+    .vocabulary_by_rows = true,
+    .steps_since = 5,
 };
 
 }  // namespace thinwire::method

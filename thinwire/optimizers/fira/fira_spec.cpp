@@ -36,15 +36,16 @@ void FiraOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kFira = {
-    "fira",
-    "GaLore, and steps along the part of the gradient outside its subspace, scaled as Adam scales "
-    "the part inside; adamw for the rest.",
-    options,
-    check,
-    state,
-    &kAdamw,
-    nullptr,
-    true,
+    .name = "fira",
+    .sentence =
+        "GaLore, and steps along the part of the gradient outside its subspace, scaled as Adam "
+        "scales the part inside; adamw for the rest.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
+    .vocabulary_by_rows = true,
+    .steps_since = 5,
 };
 
 }  // namespace thinwire::method

@@ -53,15 +53,16 @@ bool draws_bases(const config::Recipe& recipe) {
 }
 
 const OptimizerSpec kGalore = {
-    "galore",
-    "Adam in a low-rank subspace of each matrix's gradient, renewed from time to time; adamw for "
-    "the rest.",
-    options,
-    check,
-    state,
-    &kAdamw,
-    subspace,
-    true,
+    .name = "galore",
+    .sentence =
+        "Adam in a low-rank subspace of each matrix's gradient, renewed from time to time; adamw "
+        "for the rest.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
+    .subspace = subspace,
+    .vocabulary_by_rows = true,
 };
 
 }  // namespace thinwire::method

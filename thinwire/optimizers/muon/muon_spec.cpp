@@ -1,9 +1,14 @@
 #include "thinwire/optimizers/muon/muon_spec.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 
 namespace thinwire::method {
 namespace {
+
+constexpr double kNewtonSchulzSteps = 5;
 
 std::unique_ptr<config::Section> options() { return std::make_unique<MuonOptions>(); }
 
@@ -12,6 +17,15 @@ void check(const config::Recipe&) {}
 std::vector<StatePiece> state(const OptimizerOptions& options, const TensorSpec& tensor) {
   if (!tensor.is_hidden_matrix()) return kAdamw.state(options, tensor);
   return {{"muon.momentum", tensor.shape, StateKind::kMean}};
+}
+
+// Those of orthogonalising the momentum.
+double flops(const TensorSpec& tensor) {
+  if (!tensor.is_hidden_matrix()) return 0;
+  const auto columns = static_cast<double>(tensor.shape.back());
+  const double rows = static_cast<double>(tensor.count()) / columns;
+  const double smaller = std::min(rows, columns), larger = std::max(rows, columns);
+  return kNewtonSchulzSteps * (3 * smaller * smaller * larger + std::pow(smaller, 3));
 }
 
 }  // namespace
@@ -25,14 +39,17 @@ void MuonOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kMuon = {
-    "muon",
-    "Steps along an orthogonalized momentum, for the matrices of the blocks; adamw for the rest.",
-    options,
-    check,
-    state,
-    &kAdamw,
-    nullptr,
-    true,
+    .name = "muon",
+    .sentence =
+        "Steps along an orthogonalized momentum, for the matrices of the blocks; adamw for the "
+        "rest.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
+    .vocabulary_by_rows = true,
+    .flops = flops,
+    .has_rules = true,
 };
 
 }  // namespace thinwire::method

@@ -58,15 +58,16 @@ void NaturalGaloreOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kNaturalGalore = {
-    "natural_galore",
-    "GaLore with natural gradients, whose Fisher matrix is built from the last few projected "
-    "gradients; adamw for the rest.",
-    options,
-    check,
-    state,
-    &kAdamw,
-    subspace,
-    true,
+    .name = "natural_galore",
+    .sentence =
+        "GaLore with natural gradients, whose Fisher matrix is built from the last few projected "
+        "gradients; adamw for the rest.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
+    .subspace = subspace,
+    .vocabulary_by_rows = true,
 };
 
 }  // namespace thinwire::method

@@ -30,13 +30,14 @@ void ScaleOptions::describe(config::Fields& fields) {
 }
 
 const OptimizerSpec kScale = {
-    "scale",
-    "Steps along column-normalised gradients, with momentum for the last layer only; adamw for "
-    "norms.",
-    options,
-    check,
-    state,
-    &kAdamw,
+    .name = "scale",
+    .sentence =
+        "Steps along column-normalised gradients, with momentum for the last layer only; adamw for "
+        "norms.",
+    .options = options,
+    .check = check,
+    .state = state,
+    .rest = &kAdamw,
 };
 
 }  // namespace thinwire::method
