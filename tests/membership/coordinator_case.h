@@ -15,6 +15,12 @@
 
 namespace thinwire::membership {
 
+inline std::vector<int> roster(const Opening& opening) {
+  std::vector<int> members;
+  for (const Share& share : opening.roster) members.push_back(share.member);
+  return members;
+}
+
 class CoordinatorCase : public testing::Test {
  protected:
   // T = 100 s: silence 25, takeover 12.5, absent 5, report 2.5, settle and least grace 1.

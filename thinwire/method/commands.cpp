@@ -14,13 +14,11 @@
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/optimizers/optimizer.h"
-#include "thinwire/method/registry.h"
+#include "thinwire/method/refusals.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 
 namespace thinwire::method {
 namespace {
-
-using config::Recipe;
 
 // "[table] field must be RIGHT WHERE, got VALUE: WHY".
 struct Refusal {
@@ -36,12 +34,6 @@ std::string_view where(Command command) {
       "without a coordinator", "for members on many hosts", "with --mailbox",
       "where the ranks of a site compute one worker's gradients", "for audits"};
   return kWhere[static_cast<size_t>(command)];
-}
-
-bool local_updates(const Recipe& recipe) { return find_method(recipe.sync.method).local_updates; }
-
-bool projects(const Recipe& recipe) {
-  return recipe.optim.gradients == config::GradientCoordinates::kProjected;
 }
 
 bool sends_projections(const Recipe& recipe) {
