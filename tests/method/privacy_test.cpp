@@ -62,5 +62,15 @@ TEST(Privacy, WhatItNeedsIsSaid) {
               HasSubstr("[privacy] noise = 1.0 needs [sync] shares = \"equal\" or \"own\""));
 }
 
+TEST(Privacy, MembersWithAModelOfTheirOwnHaveRowsOfTheirOwn) {
+  const std::vector<std::string> fields = {"model.architecture=external",
+                                           "external.tensors=[\"a 1\"]",
+                                           "train.sequence=1",
+                                           "sync.method=diloco",
+                                           "privacy.clip=1",
+                                           "privacy.noise=4"};
+  EXPECT_NO_THROW(load_recipe("", fields));
+}
+
 }  // namespace
 }  // namespace thinwire::method

@@ -5,10 +5,12 @@ import io
 import json
 import os
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import unittest
+from math import log
 
 from python_case import PATIENCE, SOURCE, PythonCase
 
@@ -17,6 +19,13 @@ from optional_packages import OptionalPackages
 PACKAGES = OptionalPackages()
 with PACKAGES:
     import torch  # noqa: F401
+
+
+def epsilon_of(noise, contributions, delta):
+    """Of Gaussian mechanisms one after another (Mironov 2017, arXiv 1702.07476; Balle et al. 2020, arXiv 1905.09982, theorem 21)."""
+    orders = [1 + tenths / 10 for tenths in range(1, 630)]
+    return min(contributions * order / (2 * noise**2) + log((order - 1) / order) - log(delta * order) / (order - 1)
+               for order in orders)
 
 
 @PACKAGES.needed
@@ -49,6 +58,18 @@ class Examples(PythonCase):
         said = self.run_example("numpy_ratings", "diloco")
         found = re.search(r"^diloco +error of unknown ratings ([\d.]+) of ([\d.]+),", said, re.MULTILINE)
         self.assertLess(float(found[1]), float(found[2]) / 2)
+
+    @unittest.skipUnless(shutil.which("nats-server"), "there is no nats-server here")
+    def test_members_with_records_of_their_own_say_what_their_contributions_tell(self):
+        said = self.run_example("numpy_federated", "0", "0.1")
+        told = re.findall(r"^noise ([\d.]+): ([\d.]+)% of another's records are told apart$", said, re.MULTILINE)
+        self.assertEqual([noise for noise, _ in told], ["0", "0.1"])
+        for noise, right in told:
+            self.assertGreater(float(right), 85, noise)
+        members = re.findall(r"^  member (\d): epsilon ([\d.]+) at delta 1e-05 after 20 contributions$", said, re.MULTILINE)
+        self.assertEqual([number for number, _ in members], ["0", "1", "2"])
+        for number, epsilon in members:
+            self.assertAlmostEqual(float(epsilon), epsilon_of(0.1, 20, 1e-5), 2, number)
 
     def test_a_residual_network_learns_from_workers_with_digits_of_their_own(self):
         said = self.run_example("torch_resnet", "diloco", "train.steps=100")

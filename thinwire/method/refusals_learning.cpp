@@ -65,7 +65,7 @@ std::span<const Pair> refusals_of_learning() {
        "same rows"},
 
       {kPrivate,
-       {"data.own", [](const Recipe& recipe) { return !recipe.data.own; }},
+       {"data.own", [](const Recipe& recipe) { return !recipe.data.own && !is_external(recipe); }},
        "[privacy] clip = {one} needs [data] own = true, got {other}: what all members have needs "
        "no "
        "hiding"},
