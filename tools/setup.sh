@@ -21,7 +21,7 @@ build_packages=(
 )
 test_packages=(
   clang-16 clang-format-16 libclang-rt-16-dev
-  libgmock-dev libgtest-dev librapidcheck-dev python3-venv
+  libgmock-dev libgtest-dev librapidcheck-dev locales python3-venv
 )
 
 die() {
