@@ -34,14 +34,17 @@ class PythonCase(unittest.TestCase):
                   "log.tensorboard": False, "run.name": "tiny", "run.dir": str(self.folder / run)}
         return {**fields, **{name.replace("__", "."): value for name, value in more.items()}}
 
-    def start(self, script, *words):
-        """Another Python that has the package, running a script of this folder."""
+    def start(self, script, *words, talks=False):
+        """Another Python that has the package, running a script of this folder; `talks`: this process writes its input."""
         environment = {**os.environ, "PYTHONPATH": str(SOURCE / "python")}
         log = open(self.folder / f"{Path(script).stem}.log", "a+")
         self.addCleanup(log.close)
         one = subprocess.Popen([sys.executable, str(Path(__file__).parent / script), *map(str, words)],
-                               env=environment, stdout=subprocess.PIPE, stderr=log, text=True)
+                               env=environment, stdin=subprocess.PIPE if talks else None, stdout=subprocess.PIPE, stderr=log,
+                               text=True)
         self.addCleanup(one.stdout.close)
+        if talks:
+            self.addCleanup(one.stdin.close)
         self.addCleanup(one.wait)
         self.addCleanup(one.kill)
         return one
