@@ -11,7 +11,7 @@
 
 namespace thinwire::model {
 
-inline method::AdapterSpec small_adapter(const std::string& kind = "lora") {
+inline method::AdapterSpec small_adapter(method::AdapterKind kind = method::AdapterKind::kLora) {
   method::AdapterSpec adapter;
   adapter.kind = kind;
   adapter.rank = 4;

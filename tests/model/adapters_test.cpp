@@ -58,11 +58,16 @@ std::vector<Case> cases() {
   tied.name = "tied";
   tied.tied = true;
   tied.adapter.whole = {"embed_tokens"};
-  Case low_rank{"low_rank", small_adapter("low_rank")}, partly = low_rank;
+  Case low_rank{"low_rank", small_adapter(method::AdapterKind::kLowRank)}, partly = low_rank;
   partly.name = "low_rank_partly";
   partly.adapter.targets = {"q_proj", "v_proj", "gate_proj", "down_proj"};
-  return {{"lora", small_adapter()},           some,     whole, tied,
-          {"relora", small_adapter("relora")}, low_rank, partly};
+  return {{"lora", small_adapter()},
+          some,
+          whole,
+          tied,
+          {"relora", small_adapter(method::AdapterKind::kRelora)},
+          low_rank,
+          partly};
 }
 
 class Adapters : public testing::TestWithParam<Case> {
