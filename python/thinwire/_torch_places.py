@@ -6,7 +6,10 @@ in every call, and the first has the run's memory.
 
 from __future__ import annotations
 
-from typing import Any, Optional, cast
+import contextlib
+import mmap
+import weakref
+from typing import Any, Iterable, Optional, cast
 
 import torch
 
@@ -21,6 +24,8 @@ class Replica:
     def __init__(self, model: torch.nn.Module, worker: Worker, own_steps: bool) -> None:
         own: list[Optional[torch.Tensor]] = [None] * len(trained(model))
         gradients = own if own_steps else views(model, worker.gradients)
+        self._copies = GpuCopies([parameter.device for _, parameter in trained(model)],
+                                 [memory.bytes for memory in (worker.weights, worker.gradients)])
         self._places = [_ShardedPlace(parameter, weight, gradient) if is_sharded(parameter)
                         else _Place(parameter, weight, gradient) for (_, parameter), weight, gradient
                         in zip(trained(model), views(model, worker.weights), gradients)]
@@ -34,16 +39,51 @@ class Replica:
         """The memory has the gradients."""
         for place in self._places:
             place.hand_over()
+        self._copies.wait()
 
     def hand_over_weights(self) -> None:
         """The memory has the weights."""
         for place in self._places:
             place.hand_over_weights()
+        self._copies.wait()
 
     def release(self) -> None:
         """The parameters have memory of their own."""
         for place in self._places:
             place.release()
+
+
+class GpuCopies:
+    """The memory that the program shares, as GPUs copy to and from it: page-locked, so that they need neither the processor nor
+    Python to wait for them. What is copied is complete after `wait`.
+    """
+
+    def __init__(self, devices: Iterable[torch.device], memories: Iterable[Optional[mmap.mmap]]) -> None:
+        self._gpus = sorted({device for device in devices if device.type == "cuda"}, key=str)
+        if not self._gpus:
+            return
+        runtime = cast("Any", torch.cuda).cudart()
+        for memory in memories:
+            if memory is not None:
+                self._lock(runtime, torch.frombuffer(memory, dtype=torch.uint8))
+
+    def _lock(self, runtime: Any, memory: torch.Tensor) -> None:
+        if int(runtime.cudaHostRegister(memory.data_ptr(), memory.numel(), _PORTABLE)) == 0:
+            weakref.finalize(self, _unlock, runtime, memory)
+        else:  # copies are slower, and nothing else changes, once the refusal has been reported and thereby forgotten
+            with contextlib.suppress(RuntimeError):
+                torch.zeros(1, device=self._gpus[0])
+
+    def wait(self) -> None:
+        for gpu in self._gpus:
+            torch.cuda.current_stream(gpu).synchronize()
+
+
+_PORTABLE = 1  # cudaHostRegisterPortable: for all GPUs
+
+
+def _unlock(runtime: Any, memory: torch.Tensor) -> None:
+    runtime.cudaHostUnregister(memory.data_ptr())
 
 
 class _Place:
@@ -59,13 +99,14 @@ class _Place:
         self._parameter = parameter
         self._weight = weight
         self._shares = parameter.dtype == torch.float32 and parameter.device.type == "cpu"
+        self._on_gpu = parameter.device.type == "cuda"  # whose copies GpuCopies.wait() waits for
         self._gradient = gradient
 
     def bind(self, changed: bool) -> None:
         """The parameter has the newest weights."""
         if not self._shares:
             if changed:
-                self._parameter.data.copy_(self._weight)
+                self._parameter.data.copy_(self._weight, non_blocking=self._on_gpu)
         elif self._parameter.data.data_ptr() != self._weight.data_ptr():
             self._parameter.data = self._weight
 
@@ -76,12 +117,12 @@ class _Place:
         if grad is None:  # thrown away by zero_grad(), or of no use for the loss
             self._gradient.zero_()
             return
-        self._gradient.copy_(grad if grad.layout == torch.strided else grad.to_dense())
+        self._gradient.copy_(grad if grad.layout == torch.strided else grad.to_dense(), non_blocking=self._on_gpu)
 
     @torch.no_grad()
     def hand_over_weights(self) -> None:
         if self._parameter.data.data_ptr() != self._weight.data_ptr():
-            self._weight.copy_(self._parameter)
+            self._weight.copy_(self._parameter, non_blocking=self._on_gpu)
 
     def release(self) -> None:
         if self._shares:
