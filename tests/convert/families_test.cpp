@@ -126,9 +126,6 @@ TEST_P(FamilyGolden, TrainingLosesAsTheReferenceDoes) {
 }
 
 TEST_P(FamilyGolden, LogitsOfEveryStepEqualTheReference) {
-  const auto tiny = golden_.model();
-  const auto decoder =
-      model::make_decoder({tiny->model, tiny->params, tiny->threads, golden_.length});
   const std::vector<float> expected = golden_.file.read_f32("logits");
   const auto vocabulary = static_cast<size_t>(golden_.config.model.vocab);
   const auto inputs = [&](size_t row) {
@@ -136,20 +133,26 @@ TEST_P(FamilyGolden, LogitsOfEveryStepEqualTheReference) {
         .subspan(row * static_cast<size_t>(golden_.length + 1),
                  static_cast<size_t>(golden_.length));
   };
-  for (size_t row = 0; row < static_cast<size_t>(golden_.rows); ++row) {
-    const float* at = expected.data() + row * inputs(row).size() * vocabulary;
-    std::vector<float> got;
-    decoder->reset();
-    decoder->prefill_each(inputs(row), [&](std::span<const float> logits) {
-      got.insert(got.end(), logits.begin(), logits.end());
-    });
-    const std::span<const float> all(at, inputs(row).size() * vocabulary);
-    ASSERT_EQ(got.size(), all.size());
-    EXPECT_LT(relative_error(got, all), 1e-5) << "row " << row;
-    decoder->reset();
-    for (const int32_t token : inputs(row)) {
-      EXPECT_LT(relative_error(decoder->step(token), {at, vocabulary}), 1e-5) << "row " << row;
-      at += vocabulary;
+  for (const model::Placement& placement : placements()) {
+    SCOPED_TRACE(placement ? "LibTorch" : "our own backend");
+    const auto tiny = golden_.model();
+    const auto decoder =
+        model::make_decoder({tiny->model, tiny->params, tiny->threads, golden_.length, placement});
+    for (size_t row = 0; row < static_cast<size_t>(golden_.rows); ++row) {
+      const float* at = expected.data() + row * inputs(row).size() * vocabulary;
+      std::vector<float> got;
+      decoder->reset();
+      decoder->prefill_each(inputs(row), [&](std::span<const float> logits) {
+        got.insert(got.end(), logits.begin(), logits.end());
+      });
+      const std::span<const float> all(at, inputs(row).size() * vocabulary);
+      ASSERT_EQ(got.size(), all.size());
+      EXPECT_LT(relative_error(got, all), 1e-5) << "row " << row;
+      decoder->reset();
+      for (const int32_t token : inputs(row)) {
+        EXPECT_LT(relative_error(decoder->step(token), {at, vocabulary}), 1e-5) << "row " << row;
+        at += vocabulary;
+      }
     }
   }
 }

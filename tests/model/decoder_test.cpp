@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tests/model/tiny_model.h"
+#include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
 
 namespace thinwire::model {
@@ -31,13 +32,19 @@ TEST_P(DecoderGolden, LogitsOfEveryStepEqualTheReference) {
 INSTANTIATE_TEST_SUITE_P(Cases, DecoderGolden, testing::Values("untied", "tied", "gqa"),
                          [](const auto& test) { return std::string(test.param); });
 
-class DecoderTest : public testing::Test {
+// On our own backend and on LibTorch's.
+class DecoderTest : public testing::TestWithParam<config::DeviceChoice> {
  protected:
   static constexpr int64_t kContext = 150;
 
-  DecoderTest() : tiny_(small_section()) {
-    init_parameters(tiny_.params, tiny_.model, 5);
-    decoder_ = make_decoder({tiny_.model, tiny_.params, tiny_.threads, kContext});
+  DecoderTest() : tiny_(small_section()) { init_parameters(tiny_.params, tiny_.model, 5); }
+  void SetUp() override {
+    const std::string absent = without_torch([&] { decoder_ = make(tiny_.params); });
+    if (!absent.empty()) GTEST_SKIP() << absent;
+  }
+
+  std::unique_ptr<Decoder> make(const tensor::Arena& params) {
+    return make_decoder({tiny_.model, params, tiny_.threads, kContext, placement_of(GetParam())});
   }
   std::vector<float> prefill(std::span<const int32_t> tokens) {
     const auto logits = decoder_->prefill(tokens);
@@ -49,7 +56,7 @@ class DecoderTest : public testing::Test {
   std::vector<int32_t> tokens_ = random_tokens(kContext, 67);
 };
 
-TEST_F(DecoderTest, LossOfItsLogitsIsTheModelsLoss) {
+TEST_P(DecoderTest, LossOfItsLogitsIsTheModelsLoss) {
   double sum = 0;
   for (size_t t = 0; t + 1 < tokens_.size(); ++t) {
     const auto logits = decoder_->step(tokens_[t]);
@@ -61,7 +68,7 @@ TEST_F(DecoderTest, LossOfItsLogitsIsTheModelsLoss) {
   EXPECT_NEAR(sum, llama->loss(tokens_, 1), 1e-5 * sum);
 }
 
-TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
+TEST_P(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
   std::vector<float> by_steps;
   for (const int32_t token : tokens_) {
     const auto logits = decoder_->step(token);
@@ -75,7 +82,7 @@ TEST_F(DecoderTest, PrefillInAnyPiecesIsTheSameAsSteps) {
   }
 }
 
-TEST_F(DecoderTest, ARewoundSequenceGoesOnFromThere) {
+TEST_P(DecoderTest, ARewoundSequenceGoesOnFromThere) {
   const auto all = std::span<const int32_t>(tokens_);
   const std::vector<float> expected = prefill(all.first(100));
   decoder_->rewind(60);
@@ -85,11 +92,11 @@ TEST_F(DecoderTest, ARewoundSequenceGoesOnFromThere) {
   EXPECT_LT(relative_error(prefill(all.subspan(60, 40)), expected), 1e-4);
 }
 
-TEST_F(DecoderTest, Bf16WeightsGiveWhatTheSameNumbersGiveInFp32) {
+TEST_P(DecoderTest, Bf16WeightsGiveWhatTheSameNumbersGiveInFp32) {
   tensor::Arena rounded(tiny_.layout, WeightFormat::kBf16);
   rounded.assign(tiny_.params);
   rounded.read(0, tiny_.params.all());
-  const auto other = make_decoder({tiny_.model, rounded, tiny_.threads, kContext});
+  const auto other = make(rounded);
   const auto all = std::span<const int32_t>(tokens_);
   for (const size_t cut : {1, 100}) {
     decoder_->reset();
@@ -101,7 +108,7 @@ TEST_F(DecoderTest, Bf16WeightsGiveWhatTheSameNumbersGiveInFp32) {
   }
 }
 
-TEST_F(DecoderTest, AFullContextIsAnErrorAndChangesNothing) {
+TEST_P(DecoderTest, AFullContextIsAnErrorAndChangesNothing) {
   const auto all = std::span<const int32_t>(tokens_);
   prefill(all.first(149));
   EXPECT_THAT([&] { prefill(all.first(2)); },
@@ -111,14 +118,19 @@ TEST_F(DecoderTest, AFullContextIsAnErrorAndChangesNothing) {
   EXPECT_THROW(decoder_->step(0), Error);
 }
 
-TEST_F(DecoderTest, NamesATokenOutsideTheVocabulary) {
+TEST_P(DecoderTest, NamesATokenOutsideTheVocabulary) {
   EXPECT_THAT([&] { decoder_->step(67); }, ThrowsMessage<Error>(HasSubstr("token 67")));
   EXPECT_EQ(decoder_->position(), 0);
 }
 
-TEST_F(DecoderTest, NeedsATokenToContinueFrom) {
+TEST_P(DecoderTest, NeedsATokenToContinueFrom) {
   EXPECT_THAT([&] { prefill({}); }, ThrowsMessage<Error>(HasSubstr("no tokens")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, DecoderTest,
+                         testing::Values(config::DeviceChoice::kCpu,
+                                         config::DeviceChoice::kTorchCpu),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
 }  // namespace thinwire::model

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/model/tiny_model.h"
+#include "tests/model/without_torch.h"
 #include "thinwire/base/error.h"
 #include "thinwire/model/registry.h"
 
@@ -19,13 +20,19 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-class ScorerTest : public testing::Test {
+// On our own backend and on LibTorch's.
+class ScorerTest : public testing::TestWithParam<config::DeviceChoice> {
  protected:
   static constexpr int64_t kContext = 150;
 
-  ScorerTest() : tiny_(small_section(), 2) {
-    init_parameters(tiny_.params, tiny_.model, 5);
-    scorer_ = make_scorer({tiny_.model, tiny_.params, tiny_.threads, kContext});
+  ScorerTest() : tiny_(small_section(), 2) { init_parameters(tiny_.params, tiny_.model, 5); }
+  void SetUp() override {
+    const std::string absent = without_torch([&] { scorer_ = make_scorer(parts()); });
+    if (!absent.empty()) GTEST_SKIP() << absent;
+  }
+
+  DecoderParts parts() {
+    return {tiny_.model, tiny_.params, tiny_.threads, kContext, placement_of(GetParam())};
   }
 
   // Minus the losses of tokens [scored, end) by the model itself.
@@ -44,7 +51,7 @@ class ScorerTest : public testing::Test {
 };
 
 // Beginnings shared by none, some and all of their tokens, across passes and blocks of queries.
-TEST_F(ScorerTest, ScoresAreMinusTheModelsLossesWhateverTextsShare) {
+TEST_P(ScorerTest, ScoresAreMinusTheModelsLossesWhateverTextsShare) {
   std::vector<std::vector<int32_t>> texts;
   const std::vector<int32_t> common = random_tokens(120, 67, 1);
   for (uint64_t i = 0; i < 40; ++i) {
@@ -66,9 +73,9 @@ TEST_F(ScorerTest, ScoresAreMinusTheModelsLossesWhateverTextsShare) {
   }
 }
 
-TEST_F(ScorerTest, GreedyMeansEachTokenIsTheLikeliest) {
+TEST_P(ScorerTest, GreedyMeansEachTokenIsTheLikeliest) {
   const std::vector<int32_t> start = random_tokens(10, 67, 4);
-  const auto decoder = make_decoder({tiny_.model, tiny_.params, tiny_.threads, kContext});
+  const auto decoder = make_decoder(parts());
   std::span<const float> logits = decoder->prefill(start);
   std::vector<int32_t> likeliest = start;
   for (int i = 0; i < 3; ++i) {
@@ -83,7 +90,7 @@ TEST_F(ScorerTest, GreedyMeansEachTokenIsTheLikeliest) {
   EXPECT_FALSE(scores[1].greedy);
 }
 
-TEST_F(ScorerTest, SaysHowFarItIsAndStopsWhenTold) {
+TEST_P(ScorerTest, SaysHowFarItIsAndStopsWhenTold) {
   const std::vector<int32_t> tokens = random_tokens(100, 67);
   std::vector<std::vector<int32_t>> texts;
   for (int32_t i = 0; i < 25; ++i) {
@@ -100,7 +107,7 @@ TEST_F(ScorerTest, SaysHowFarItIsAndStopsWhenTold) {
   EXPECT_THROW(scorer_->score(asked, [](double) { throw Error("enough"); }), Error);
 }
 
-TEST_F(ScorerTest, RefusesWhatCannotBeScored) {
+TEST_P(ScorerTest, RefusesWhatCannotBeScored) {
   const std::vector<int32_t> tokens = random_tokens(kContext + 2, 67);
   const auto all = std::span<const int32_t>(tokens);
   const auto score = [&](ScoredText text) { scorer_->score({&text, 1}); };
@@ -111,6 +118,11 @@ TEST_F(ScorerTest, RefusesWhatCannotBeScored) {
   const std::vector<int32_t> out_of_range = {1, 67};
   EXPECT_THAT([&] { score({out_of_range, 1}); }, ThrowsMessage<Error>(HasSubstr("token 67")));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, ScorerTest,
+                         testing::Values(config::DeviceChoice::kCpu,
+                                         config::DeviceChoice::kTorchCpu),
+                         [](const auto& test) { return std::string(name_of(test.param)); });
 
 }  // namespace
 }  // namespace thinwire::model

@@ -54,6 +54,7 @@ struct EvalArguments {
   int64_t limit = 0;
   int64_t context = 0;
   int threads = available_cores();
+  config::DeviceChoice device = config::DeviceChoice::kCpu;
   bool json = false;
 };
 
@@ -84,15 +85,15 @@ struct Evaluated {
   explicit Evaluated(const EvalArguments& arguments)
       : loaded(convert::load_model(arguments.model)),
         context(arguments.context > 0 ? arguments.context : loaded.sequence),
+        placement(model::placement_of(arguments.device, 0, kDeviceOption)),
         threads(arguments.threads) {
     for (const std::string& notice : loaded.notices) events::print_message(notice);
     if (loaded.vocabulary == nullptr) {
       throw Error(fmt::format("{} holds no vocabulary, so no text can be scored", arguments.model));
     }
     if (encodes()) return;
-    const std::string warning =
-        check_memory({"evaluating", model::decoder_memory(loaded.model, context, arguments.threads),
-                      fmt::format("lower --context, which is {}", context)});
+    const std::string warning = model::check_decoder_memory(
+        "evaluating", parts(), fmt::format("lower --context, which is {}", context));
     if (!warning.empty()) events::print_message(warning);
     prompter.emplace(*loaded.vocabulary, loaded.begin, context);
     scorer = model::make_scorer(parts());
@@ -102,10 +103,13 @@ struct Evaluated {
     return method::find_architecture(loaded.model.architecture);
   }
 
-  model::DecoderParts parts() { return {loaded.model, *loaded.params, threads, context}; }
+  model::DecoderParts parts() {
+    return {loaded.model, *loaded.params, threads, context, placement};
+  }
 
   convert::LoadedModel loaded;
   int64_t context;
+  model::Placement placement;
   ThreadPool threads;
   std::optional<eval::Prompter> prompter;
   std::unique_ptr<model::Scorer> scorer;
@@ -185,7 +189,7 @@ TaskResult run_classes(const eval::TaskItems& task, Evaluated& model, AtomicFile
   const int64_t width = longest + static_cast<int64_t>(target_tokens(outputs)) - 1;
   const auto encoder =
       model::make_model({model.loaded.model, Precision::kFp32, *model.loaded.layout,
-                         *model.loaded.params, model.threads, 1, width});
+                         *model.loaded.params, model.threads, 1, width, model.placement});
   TaskProgress progress(task.task);
   const auto [logits, cut] = eval::classify(task, *model.loaded.vocabulary, longest, outputs,
                                             *encoder, [&](double fraction) { progress(fraction); });
@@ -352,6 +356,7 @@ void add_eval(CLI::App& app) {
             "Maximum number of tokens that the model sees at once (default: the sequence length of "
             "its training)");
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
+  add_device(*command, arguments->device);
   add_quiet_flag(command);
   command->callback([arguments] { run_eval(*arguments); });
 }

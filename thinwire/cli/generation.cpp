@@ -30,13 +30,13 @@ model::SamplerOptions sampling_of(const GenerationArguments& arguments) {
   return sampling;
 }
 
-void require_memory(const GenerationArguments& arguments, const method::ModelSpec& model,
-                    int64_t context) {
-  const std::string warning = check_memory(
-      {"generating", model::decoder_memory(model, context, arguments.threads),
-       fmt::format(
-           "lower --context, which is {}{}", context,
-           arguments.threads > 1 ? fmt::format(", or --threads {}", arguments.threads) : "")});
+void require_memory(const GenerationArguments& arguments, const model::DecoderParts& parts) {
+  const std::string warning = model::check_decoder_memory(
+      "generating", parts,
+      fmt::format("lower --context, which is {}{}", parts.context,
+                  arguments.threads > 1 && !parts.placement
+                      ? fmt::format(", or --threads {}", arguments.threads)
+                      : ""));
   if (!warning.empty()) events::print_message(warning);
 }
 
@@ -81,6 +81,7 @@ void add_generation_options(CLI::App& command, GenerationArguments& arguments,
             "Maximum number of tokens of the whole text (default: the sequence length of the "
             "training)");
   add_count(command, "--threads", arguments.threads, 1, kMaxThreads, "Compute threads");
+  add_device(command, arguments.device);
   add_base(command, arguments.base);
   add_quiet_flag(&command);
 }
@@ -130,9 +131,11 @@ Generator::Generator(const GenerationArguments& arguments, convert::LoadedModel&
     : ends_(convert::end_tokens(loaded.origin, *loaded.vocabulary)),
       sampler_(sampling_of(arguments)),
       threads_(arguments.threads) {
-  require_memory(arguments, loaded.model, context);
   convert::choose_weights(loaded, weights_of(arguments.weights));
-  decoder_ = model::make_decoder({loaded.model, *loaded.params, threads_, context});
+  const model::DecoderParts parts = {loaded.model, *loaded.params, threads_, context,
+                                     model::placement_of(arguments.device, 0, kDeviceOption)};
+  require_memory(arguments, parts);
+  decoder_ = model::make_decoder(parts);
 }
 
 bool Generator::is_end(int32_t token) const {

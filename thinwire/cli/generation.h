@@ -31,6 +31,7 @@ struct GenerationArguments {
   int64_t tokens = 0;                 // the most to add; 0: not given
   int64_t context = 0;                // 0: not given
   int threads = available_cores();
+  config::DeviceChoice device = config::DeviceChoice::kCpu;
   bool greedy = false;
   model::SamplerOptions sampling;
 };

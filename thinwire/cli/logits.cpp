@@ -40,6 +40,7 @@ struct LogitsArguments {
   std::string tokens;
   std::string out;
   int threads = available_cores();
+  config::DeviceChoice device = config::DeviceChoice::kCpu;
 };
 
 // "5,17,2"
@@ -58,6 +59,10 @@ std::vector<int32_t> parse_tokens(const std::string& list) {
     if (next == end) return tokens;
     at = next + 1;
   }
+}
+
+model::Placement placement_of(const LogitsArguments& arguments) {
+  return model::placement_of(arguments.device, 0, kDeviceOption);
 }
 
 bool encodes(const convert::LoadedModel& loaded) {
@@ -109,8 +114,9 @@ void run_classes(const LogitsArguments& arguments, const convert::LoadedModel& l
   eval::TextRow row;
   row.add(tokens, target_tokens(
                       method::find_architecture(loaded.model.architecture).outputs(loaded.model)));
-  const auto model = model::make_model({loaded.model, Precision::kFp32, *loaded.layout,
-                                        *loaded.params, threads, 1, row.predictions()});
+  const auto model =
+      model::make_model({loaded.model, Precision::kFp32, *loaded.layout, *loaded.params, threads, 1,
+                         row.predictions(), placement_of(arguments)});
   const std::vector<float> logits = model->class_logits(row.tokens(), 1, row.marks());
   if (arguments.out.empty()) {
     return write_output(
@@ -152,11 +158,12 @@ void run_logits(const LogitsArguments& arguments) {
   model::check_tokens(tokens, loaded.model.vocab);  // before anything is written
   if (encodes(loaded)) return run_classes(arguments, loaded, tokens);
   const auto length = static_cast<int64_t>(tokens.size());
-  const std::string warning = check_memory(
-      {"the logits", model::decoder_memory(loaded.model, length, arguments.threads), ""});
-  if (!warning.empty()) events::print_message(warning);
   ThreadPool threads(arguments.threads);
-  const auto decoder = model::make_decoder({loaded.model, *loaded.params, threads, length});
+  const model::DecoderParts parts = {loaded.model, *loaded.params, threads, length,
+                                     placement_of(arguments)};
+  const std::string warning = model::check_decoder_memory("the logits", parts, "");
+  if (!warning.empty()) events::print_message(warning);
+  const auto decoder = model::make_decoder(parts);
   if (arguments.out.empty()) return print_json(*decoder, tokens);
   write_safetensors(arguments.out, *decoder, tokens, loaded.model.vocab);
   events::print_message(
@@ -197,6 +204,7 @@ void add_logits(CLI::App& app) {
       ->check(refuse_other_files)
       ->check(new_file());
   add_count(*command, "--threads", arguments->threads, 1, kMaxThreads, "Compute threads");
+  add_device(*command, arguments->device);
   add_quiet_flag(command);
   command->callback([arguments] { run_logits(*arguments); });
 }

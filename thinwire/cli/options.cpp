@@ -150,6 +150,18 @@ CLI::Option* add_base(CLI::App& app, std::string& folder) {
       ->check(existing_folder());
 }
 
+CLI::Option* add_device(CLI::App& app, config::DeviceChoice& device) {
+  return app
+      .add_option_function<std::string>(
+          kDeviceOption,
+          [&device](const std::string& name) { device = *value_named<config::DeviceChoice>(name); },
+          "What computes: Thinwire's own code on the processor, the machine's GPU, auto: a GPU if "
+          "there is one, or LibTorch on the processor")
+      ->check(
+          one_of({std::begin(config::kDeviceChoiceNames), std::end(config::kDeviceChoiceNames)}))
+      ->default_str(std::string(name_of(device)));
+}
+
 void add_model_socket(CLI::App& app, int& socket) {
   constexpr int kMostFiles = 1 << 20;
   add_count(app, "--model-socket", socket, 0, kMostFiles,

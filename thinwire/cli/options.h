@@ -68,6 +68,10 @@ CLI::Option* add_plot(CLI::App& app, std::string& file, const std::string& help)
 // --base: the folder of the model that a run's or a PEFT folder's factors belong to.
 CLI::Option* add_base(CLI::App& app, std::string& folder);
 
+// --device: what computes a model that is used and not trained.
+inline constexpr const char* kDeviceOption = "--device";
+CLI::Option* add_device(CLI::App& app, config::DeviceChoice& device);
+
 // --model-socket: for another program that has the model (train/model_socket.h, docs/python.md);
 // `socket` stays as it is if it is not given.
 void add_model_socket(CLI::App& app, int& socket);

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "thinwire/base/cores.h"
-#include "thinwire/base/memory.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/convert/end_tokens.h"
 #include "thinwire/convert/load.h"
@@ -34,13 +33,13 @@ struct TrainedModel::Parts {
 
   // For texts of so many tokens.
   model::DecoderParts decoder(int64_t context) {
-    const std::string warning =
-        check_memory({"a text", model::decoder_memory(loaded.model, context, threads.size()),
-                      fmt::format("take shorter texts than {} tokens", context)});
+    const model::DecoderParts parts = {loaded.model, *loaded.params, threads, context};
+    const std::string warning = model::check_decoder_memory(
+        "a text", parts, fmt::format("take shorter texts than {} tokens", context));
     if (!warning.empty() && std::ranges::count(loaded.notices, warning) == 0) {
       loaded.notices.push_back(warning);
     }
-    return {loaded.model, *loaded.params, threads, context};
+    return parts;
   }
 
   convert::LoadedModel loaded;

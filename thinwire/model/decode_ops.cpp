@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/model/torch_ops.h"
 #include "thinwire/tensor/kernels/kernels.h"
 #include "thinwire/tensor/products/few_rows.h"
 #include "thinwire/tensor/products/gemm.h"
@@ -52,13 +53,33 @@ void DecodeOps::plan_attention(int64_t layers, const tensor::AttentionShape& sha
 std::vector<MemoryPart> DecodeOps::memory(const method::ModelSpec& model, int64_t context,
                                           int threads) {
   const auto positions = static_cast<double>(context);
+  const auto width =
+      static_cast<double>(method::find_architecture(model.architecture).head_size(model));
+  const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
+  std::vector<MemoryPart> parts = cache_memory(model, context);
+  parts.push_back({"buffers of threads", sizeof(float) * scratch});
+  return parts;
+}
+
+std::vector<MemoryPart> cache_memory(const method::ModelSpec& model, int64_t context) {
+  const auto positions = static_cast<double>(context);
   const method::Architecture& architecture = method::find_architecture(model.architecture);
   const auto width = static_cast<double>(architecture.head_size(model));
   const double caches = architecture.kept_per_token(model) * positions;
-  const double scratch = threads * positions * (9 * width + 1);  // tensor::AttentionScratch
   return {{"keys and values", sizeof(float) * caches},
-          {"rotary table", sizeof(float) * positions * width},
-          {"buffers of threads", sizeof(float) * scratch}};
+          {"rotary table", sizeof(float) * positions * width}};
+}
+
+std::vector<MemoryPart> torch_decoding_memory(const DecoderParts& parts) {
+  std::vector<MemoryPart> needed = cache_memory(parts.model, parts.context);
+  // On the CPU, fp32 weights stay where they are, and so does what a device already has.
+  const bool shared =
+      parts.placement->kind == Device::kCpu && parts.params.format() == WeightFormat::kF32;
+  if (!shared && parts.params.device() == nullptr) {
+    needed.push_back(
+        {"weights", sizeof(float) * static_cast<double>(parts.params.layout().total())});
+  }
+  return needed;
 }
 
 void DecodeOps::begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments) {
@@ -165,6 +186,11 @@ void DecodeOps::multiply_widened(int64_t m, int64_t n, int64_t k, const float* x
                    static_cast<const float*>(block.data()), k, 0.0f, y + row, ldy);
     }
   });
+}
+
+std::unique_ptr<Decoding> make_decoding(const DecoderParts& parts, int64_t max_tokens) {
+  if (parts.placement) return make_torch_decoding(parts);
+  return std::make_unique<DecodeOps>(parts, max_tokens > 0 ? max_tokens : DecodeOps::kChunk);
 }
 
 }  // namespace thinwire::model

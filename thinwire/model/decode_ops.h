@@ -1,6 +1,4 @@
-// The forward operations for texts whose earlier tokens are known: attention computes the new
-// tokens from the cached keys and values of all tokens before them. fp32, on the CPU; the weights
-// may be bf16, whose values are used as they are.
+// Decoding (decoding.h) on the CPU. The weights may be bf16, whose values are used as they are.
 #pragma once
 
 #include <vector>
@@ -9,18 +7,11 @@
 #include "thinwire/base/memory.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/model/cpu_ops.h"
-#include "thinwire/model/decoder.h"
+#include "thinwire/model/decoding.h"
 
 namespace thinwire::model {
 
-// Consecutive new tokens of one text.
-struct Segment {
-  int64_t row;       // of the first of them among the tokens computed together
-  int64_t count;     // at most DecodeOps::kChunk
-  int64_t position;  // of the first of them in its text
-};
-
-class DecodeOps final : public CpuOps<float> {
+class DecodeOps final : public CpuOps<float>, public Decoding {
  public:
   // Largest number of tokens of a segment: a block of queries for tensor::attend().
   static constexpr int64_t kChunk = kQueryBlock;
@@ -35,20 +26,16 @@ class DecodeOps final : public CpuOps<float> {
   void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
                       const RopeSpec& rope) override;
 
-  // The text is about to grow to `length` tokens: dynamically scaled positions of new tokens depend
-  // on it; those in the cache remain what they were, as in transformers.
-  void grow_to(int64_t length) { fit_rope(length); }
-
-  // The next tokens, one after another in these segments. A segment sees what the cache holds for
-  // the positions before its own: what earlier segments and earlier calls last stored there.
-  void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments);
+  Ops& ops() override { return *this; }
+  int64_t chunk() const override { return kChunk; }
+  void grow_to(int64_t length) override { fit_rope(length); }
+  void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments) override;
 
   void linear(const Linear& linear, Slot x, Slot y) override;
   void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override;
 
-  // Logits [rows, vocabulary] of these rows of x, from the last product.
-  void logits(Slot x, std::span<const int64_t> rows, int64_t weight, std::span<float> out);
+  void logits(Slot x, std::span<const int64_t> rows, int64_t weight, std::span<float> out) override;
 
  private:
   // G key/value heads, P positions (the context), D head size.

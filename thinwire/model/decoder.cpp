@@ -7,7 +7,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/batch.h"
-#include "thinwire/model/decode_ops.h"
 
 namespace thinwire::model {
 
@@ -16,8 +15,8 @@ Decoder::Decoder(const DecoderParts& parts, MakeGraph make)
   if (context_ < 1) {
     throw Error(fmt::format("the context must be >= 1 token, got {}", context_));
   }
-  ops_ = std::make_unique<DecodeOps>(parts);
-  graph_ = make(*ops_, parts.model, parts.params.layout(), Purpose::kDecoding);
+  decoding_ = make_decoding(parts);
+  graph_ = make(decoding_->ops(), parts.model, parts.params.layout(), Purpose::kDecoding);
   logits_.resize(static_cast<size_t>(vocabulary_));
 }
 
@@ -54,11 +53,12 @@ void Decoder::append(std::span<const int32_t> tokens,
     throw Error(fmt::format("the context of {} tokens is full: {} are in it, {} more do not fit",
                             context_, position_, count));
   }
-  ops_->grow_to(position_ + count);
-  for (int64_t first = 0; first < count; first += DecodeOps::kChunk) {
-    const int64_t size = std::min(DecodeOps::kChunk, count - first);
-    ops_->begin_tokens(tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(size)),
-                       {{.row = 0, .count = size, .position = position_}});
+  decoding_->grow_to(position_ + count);
+  const int64_t chunk = decoding_->chunk();
+  for (int64_t first = 0; first < count; first += chunk) {
+    const int64_t size = std::min(chunk, count - first);
+    decoding_->begin_tokens(tokens.subspan(static_cast<size_t>(first), static_cast<size_t>(size)),
+                            {{.row = 0, .count = size, .position = position_}});
     graph_->forward(false);
     position_ += size;
     done(size);
@@ -67,7 +67,7 @@ void Decoder::append(std::span<const int32_t> tokens,
 
 void Decoder::compute_logits(int64_t row) {
   const Head head = graph_->head();
-  ops_->logits(head.x_NC, {&row, 1}, head.weight, logits_);
+  decoding_->logits(head.x_NC, {&row, 1}, head.weight, logits_);
 }
 
 }  // namespace thinwire::model

@@ -1,5 +1,6 @@
 // Generates text from a language model one token at a time, caching what it needs of earlier
-// tokens. fp32; computes on the calling thread and its pool. One sequence at a time.
+// tokens. fp32; computes on the calling thread and its pool, or on a device. One sequence at a
+// time.
 #pragma once
 
 #include <cstdint>
@@ -8,22 +9,10 @@
 #include <span>
 #include <vector>
 
-#include "thinwire/base/threads.h"
-#include "thinwire/method/architectures/model_spec.h"
+#include "thinwire/model/decoding.h"
 #include "thinwire/model/graph_model.h"
-#include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::model {
-
-class DecodeOps;
-
-// What a decoder is made from. params and threads must outlive it.
-struct DecoderParts {
-  const method::ModelSpec& model;
-  const tensor::Arena& params;  // laid out as method::tensors_of(model) says
-  ThreadPool& threads;
-  int64_t context;  // the largest number of tokens in the sequence
-};
 
 class Decoder {
  public:
@@ -56,7 +45,7 @@ class Decoder {
   void compute_logits(int64_t row);
 
   const int64_t vocabulary_, context_;
-  std::unique_ptr<DecodeOps> ops_;
+  std::unique_ptr<Decoding> decoding_;
   std::unique_ptr<Graph> graph_;
   std::vector<float> logits_;
   int64_t position_ = 0;

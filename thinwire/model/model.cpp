@@ -12,14 +12,15 @@
 
 namespace thinwire::model {
 
-Placement placement_of(config::DeviceChoice device, int worker) {
+Placement placement_of(config::DeviceChoice device, int worker, std::string_view given) {
   using config::DeviceChoice;
   if (device == DeviceChoice::kCpu) return {};
   if (device == DeviceChoice::kTorchCpu) {
     if (!has_torch_ops()) {
       throw UsageError(
-          "[train] device = torch_cpu, but this program was built without LibTorch (docs/gpu.md "
-          "says how it is built with it); choose cpu");
+          fmt::format("{} torch_cpu, but this program was built without LibTorch (docs/gpu.md says "
+                      "how it is built with it); choose cpu",
+                      given));
     }
     return tensor::DevicePlace{};
   }
@@ -27,7 +28,7 @@ Placement placement_of(config::DeviceChoice device, int worker) {
   if (device == DeviceChoice::kAuto && count == 0) return {};
   if (count == 0) {
     throw UsageError(
-        fmt::format("[train] device = cuda, but {}; choose cpu or auto", tensor::cuda_status()));
+        fmt::format("{} cuda, but {}; choose cpu or auto", given, tensor::cuda_status()));
   }
   return tensor::DevicePlace{Device::kCuda, worker % count};
 }

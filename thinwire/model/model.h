@@ -40,8 +40,10 @@ class DocumentLoss {
 using Placement = std::optional<tensor::DevicePlace>;
 
 // Where worker `worker` (from 0) of the process computes: with kCuda on device `worker` modulo the
-// number of devices. Throws UsageError, saying what exists, if the device is missing.
-Placement placement_of(config::DeviceChoice device, int worker = 0);
+// number of devices. Throws UsageError, saying what exists, if the device is missing; `given` is
+// how it was chosen.
+Placement placement_of(config::DeviceChoice device, int worker = 0,
+                       std::string_view given = "[train] device =");
 
 // kFp32 or kBf16: what kAuto means there.
 Precision precision_on(const Placement& placement, Precision precision);

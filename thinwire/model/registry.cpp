@@ -7,6 +7,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/half.h"
+#include "thinwire/base/memory.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/model/cpu_ops.h"
@@ -84,9 +85,14 @@ std::unique_ptr<Scorer> make_scorer(const DecoderParts& parts) {
   return std::make_unique<Scorer>(parts, decoding_graph(parts));
 }
 
-std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
-                                       int threads) {
-  return DecodeOps::memory(model, context, threads);
+std::string check_decoder_memory(const std::string& what, const DecoderParts& parts,
+                                 const std::string& advice) {
+  if (!parts.placement) {
+    return check_memory(
+        {what, DecodeOps::memory(parts.model, parts.context, parts.threads.size()), advice});
+  }
+  const MachineMemory there = tensor::device_memory(*parts.placement);
+  return check_memory({what, torch_decoding_memory(parts), advice}, there);
 }
 
 }  // namespace thinwire::model

@@ -3,10 +3,10 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
-#include "thinwire/base/memory.h"
 #include "thinwire/model/decoder.h"
 #include "thinwire/model/graph_model.h"
 #include "thinwire/model/model.h"
@@ -33,8 +33,10 @@ std::unique_ptr<Model> make_model(const ModelParts& parts);
 
 // As make_model; throws Error if the architecture cannot generate text.
 std::unique_ptr<Decoder> make_decoder(const DecoderParts& parts);
-std::vector<MemoryPart> decoder_memory(const method::ModelSpec& model, int64_t context,
-                                       int threads);
+// As check_memory, before one is made: compares what it then allocates with the memory of where it
+// computes. `what` needs it ("generating").
+std::string check_decoder_memory(const std::string& what, const DecoderParts& parts,
+                                 const std::string& advice);
 
 // As make_decoder.
 std::unique_ptr<Scorer> make_scorer(const DecoderParts& parts);

@@ -8,7 +8,6 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/model/batch.h"
-#include "thinwire/model/decode_ops.h"
 #include "thinwire/tensor/kernels/kernels.h"
 
 namespace thinwire::model {
@@ -70,13 +69,13 @@ struct Scorer::Plan {
 
   int64_t rows() const { return std::ssize(tokens); }
 
-  // Rows [first, first + count), divided where a text does not continue.
-  std::vector<Segment> segments(int64_t first, int64_t count) const {
+  // Rows [first, first + count), divided where a text does not continue, and after `most` rows.
+  std::vector<Segment> segments(int64_t first, int64_t count, int64_t most) const {
     std::vector<Segment> cut;
     for (int64_t row = 0; row < count; ++row) {
       const int64_t position = positions[static_cast<size_t>(first + row)];
       const bool continues = !cut.empty() && position == cut.back().position + cut.back().count &&
-                             cut.back().count < DecodeOps::kChunk;
+                             cut.back().count < most;
       if (continues) {
         ++cut.back().count;
       } else {
@@ -103,8 +102,8 @@ Scorer::Scorer(const DecoderParts& parts, MakeGraph make)
       max_tokens_(kTokensTogether),
       logit_rows_(std::clamp(kLogits / vocabulary_, int64_t{1}, kMaxLogitRows)),
       threads_(parts.threads),
-      ops_(std::make_unique<DecodeOps>(parts, max_tokens_)),
-      graph_(make(*ops_, parts.model, parts.params.layout(), Purpose::kDecoding)),
+      decoding_(make_decoding(parts, max_tokens_)),
+      graph_(make(decoding_->ops(), parts.model, parts.params.layout(), Purpose::kDecoding)),
       logits_(static_cast<size_t>(logit_rows_ * vocabulary_)) {}
 
 Scorer::~Scorer() = default;
@@ -140,7 +139,8 @@ std::vector<Score> Scorer::score(std::span<const ScoredText> texts,
 
 void Scorer::compute(const Plan& plan, int64_t first, int64_t count, std::span<Score> scores) {
   const auto tokens = std::span(plan.tokens).subspan(static_cast<size_t>(first));
-  ops_->begin_tokens(tokens.first(static_cast<size_t>(count)), plan.segments(first, count));
+  decoding_->begin_tokens(tokens.first(static_cast<size_t>(count)),
+                          plan.segments(first, count, decoding_->chunk()));
   graph_->forward(false);
   std::span<const Request> left = plan.requests_of(first, count);
   while (!left.empty()) {  // as many rows as fit into the logits
@@ -165,8 +165,8 @@ void Scorer::answer(std::span<const Request> requests, int64_t first_row, std::s
     of_row.push_back(requests.subspan(begin, end - begin));
   }
   const Head head = graph_->head();
-  ops_->logits(head.x_NC, rows, head.weight,
-               std::span(logits_).first(rows.size() * static_cast<size_t>(vocabulary_)));
+  decoding_->logits(head.x_NC, rows, head.weight,
+                    std::span(logits_).first(rows.size() * static_cast<size_t>(vocabulary_)));
   std::vector<Score> answers(requests.size());  // of single tokens
   threads_.for_ranges(std::ssize(rows), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row) {

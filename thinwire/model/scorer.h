@@ -2,7 +2,7 @@
 // share its computation: they are sorted by their tokens, so each computes only what differs from
 // the one before it, and finds the keys and values of the rest in the cache (decode_ops.h). Logits
 // are computed only for the predictions that are requested. fp32; computes on the calling thread
-// and its pool.
+// and its pool, or on a device.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ class Scorer {
 
   const int64_t vocabulary_, context_, max_tokens_, logit_rows_;
   ThreadPool& threads_;
-  std::unique_ptr<DecodeOps> ops_;
+  std::unique_ptr<Decoding> decoding_;
   std::unique_ptr<Graph> graph_;
   std::vector<float> logits_;  // [logit_rows_, vocabulary]
 };

@@ -11,7 +11,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
+#include "thinwire/base/memory.h"
+#include "thinwire/model/decoding.h"
 #include "thinwire/model/ops.h"
 
 namespace thinwire::model {
@@ -24,5 +27,10 @@ bool has_torch_ops();
 
 // Needs parts.placement. Throws Error without LibTorch and when the device lacks memory.
 std::unique_ptr<Ops> make_torch_ops(const ModelParts& parts, int64_t head_chunk = kHeadChunk);
+
+// Decoding there, likewise.
+std::unique_ptr<Decoding> make_torch_decoding(const DecoderParts& parts);
+// What it allocates on the device.
+std::vector<MemoryPart> torch_decoding_memory(const DecoderParts& parts);
 
 }  // namespace thinwire::model

@@ -11,7 +11,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "thinwire/base/error.h"
 #include "thinwire/method/architectures/architecture.h"
@@ -30,23 +33,57 @@ T* data(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.data_ptr());
 }
 
+// Tokens of a text that are computed together where earlier ones are known.
+constexpr int64_t kDecodedTogether = 1024;
+
+// What models and decoders have in common.
+struct TorchOpsParts {
+  const method::ModelSpec& model;
+  const tensor::DevicePlace& place;
+  Precision precision;
+  const tensor::Arena& params;
+  ThreadPool& threads;
+  int64_t positions;
+  const tensor::Arena* frozen = nullptr;
+  method::AdapterSpec adapter = {};
+};
+
 template <typename T>
-class TorchOps final : public Ops {
+class TorchOps final : public Ops, public Decoding {
  public:
-  TorchOps(const ModelParts& parts, int64_t head_chunk)
-      : place_(*parts.placement),
+  TorchOps(const TorchOpsParts& parts, int64_t head_chunk)
+      : place_(parts.place),
         fp32_(at::TensorOptions(at::kFloat).device(torch_device(place_))),
         vocabulary_(parts.model.vocab),
         outputs_(method::find_architecture(parts.model.architecture).outputs(parts.model)),
-        params_(parts),
+        params_(parts.params, parts.frozen, place_, parts.precision),
         adapters_(parts.adapter, params_),
         threads_(parts.threads),
-        positions_(parts.sequence),
+        positions_(parts.positions),
         slots_(place_),
         gradients_(place_),
         attention_(place_, parts.threads),
         head_(place_, parts.threads, params_, gradients_, head_chunk) {
     choose_torch_arithmetic();
+  }
+
+  // From here on it computes new tokens of texts only.
+  void decode() { cached_.emplace(place_, threads_, positions_); }
+  Ops& ops() override { return *this; }
+  int64_t chunk() const override { return kDecodedTogether; }
+  void grow_to(int64_t length) override { cached_->grow_to(length); }
+  void begin_tokens(std::span<const int32_t> tokens, std::vector<Segment> segments) override {
+    begin();
+    slots_.set_rows(std::ssize(tokens));
+    inputs_N_ = to_device(tokens.data(), rows(), at::kInt);
+    cached_->begin_tokens(std::move(segments));
+  }
+  void logits(Slot x, std::span<const int64_t> rows, int64_t weight,
+              std::span<float> out) override {
+    const int64_t count = std::ssize(rows), vocabulary = std::ssize(out) / count;
+    const at::Tensor inputs = value(x).index_select(0, to_device(rows.data(), count, at::kLong));
+    at::from_blob(out.data(), {count, vocabulary}, at::TensorOptions(at::kFloat))
+        .copy_(at::mm(inputs, params_.matrix(weight, vocabulary, width(x)).t()));
   }
 
   Slot stream(int64_t width) override { return slots_.add(width, Precision::kFp32); }
@@ -57,14 +94,14 @@ class TorchOps final : public Ops {
 
   void plan_norms(double eps, int64_t) override { norm_eps_ = static_cast<float>(eps); }
 
-  void plan_attention(int64_t, const tensor::AttentionShape& shape, const RopeSpec& rope) override {
+  void plan_attention(int64_t layers, const tensor::AttentionShape& shape,
+                      const RopeSpec& rope) override {
+    if (cached_) return cached_->plan(layers, shape, rope);
     attention_.plan(positions_, shape, rope);
   }
 
   void begin_batch(const Batch& batch, bool keep) override {
-    // Beside a GPU, ATen's own threads on the CPU would only get into the way.
-    at::set_num_threads(place_.kind == Device::kCuda ? 1 : threads_.size());
-    c10::GradMode::set_enabled(false);  // on this thread
+    begin();
     slots_.set_rows(batch.tokens());
     attention_.begin_batch(batch, keep);
     inputs_N_ = to_device(batch.inputs(), rows(), at::kInt);
@@ -172,8 +209,12 @@ class TorchOps final : public Ops {
     fresh(out).copy_(value(x).index_select(0, selected_D_));
   }
 
-  void attention(int64_t, const tensor::AttentionShape& shape,
+  void attention(int64_t layer, const tensor::AttentionShape& shape,
                  const AttentionSlots& slots) override {
+    if (cached_) {
+      value(slots.out_NC) = cached_->forward(layer, shape, value(slots.qkv_NW));
+      return;
+    }
     value(slots.out_NC) = attention_.forward(slots.qkv_NW, shape, value(slots.qkv_NW));
   }
 
@@ -319,6 +360,12 @@ class TorchOps final : public Ops {
  private:
   static constexpr bool kIsFloat = std::is_same_v<T, float>;
 
+  void begin() {
+    // Beside a GPU, ATen's own threads on the CPU would only get into the way.
+    at::set_num_threads(place_.kind == Device::kCuda ? 1 : threads_.size());
+    c10::GradMode::set_enabled(false);  // on this thread
+  }
+
   int64_t width(Slot slot) const { return slots_.width(slot); }
   at::Tensor& value(Slot slot) { return slots_.value(slot); }
   at::Tensor fresh(Slot slot) { return slots_.fresh(slot); }
@@ -376,6 +423,7 @@ class TorchOps final : public Ops {
   TorchSlots slots_;
   TorchGradients<T> gradients_;
   TorchAttention<T> attention_;
+  std::optional<TorchCachedAttention> cached_;  // of a decoder
   TorchHead<T> head_;
   at::Tensor inputs_N_;           // of the current batch
   at::Tensor selected_D_;         // after select_first()
@@ -388,10 +436,19 @@ class TorchOps final : public Ops {
 bool has_torch_ops() { return true; }
 
 std::unique_ptr<Ops> make_torch_ops(const ModelParts& parts, int64_t head_chunk) {
-  if (parts.precision == Precision::kBf16) {
-    return std::make_unique<TorchOps<Bf16>>(parts, head_chunk);
-  }
-  return std::make_unique<TorchOps<float>>(parts, head_chunk);
+  parts.params.mirror_on(*parts.placement);
+  const TorchOpsParts own = {parts.model,   *parts.placement, parts.precision, parts.params,
+                             parts.threads, parts.sequence,   parts.frozen,    parts.adapter};
+  if (parts.precision == Precision::kBf16) return std::make_unique<TorchOps<Bf16>>(own, head_chunk);
+  return std::make_unique<TorchOps<float>>(own, head_chunk);
+}
+
+std::unique_ptr<Decoding> make_torch_decoding(const DecoderParts& parts) {
+  const TorchOpsParts own = {parts.model,  *parts.placement, Precision::kFp32,
+                             parts.params, parts.threads,    parts.context};
+  auto decoding = std::make_unique<TorchOps<float>>(own, kHeadChunk);
+  decoding->decode();
+  return decoding;
 }
 
 }  // namespace thinwire::model

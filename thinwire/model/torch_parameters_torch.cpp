@@ -28,27 +28,45 @@ struct TorchParameters::Copies {
     }
   };
 
-  explicit Copies(const ModelParts& parts)
-      : params(parts.params),
-        frozen(parts.frozen),
-        fp32(at::TensorOptions(at::kFloat).device(torch_device(*parts.placement))),
-        operand_type(parts.precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat) {}
+  Copies(const tensor::Arena& trained, const tensor::Arena* others,
+         const tensor::DevicePlace& place, Precision precision)
+      : params(trained),
+        frozen(others),
+        fp32(at::TensorOptions(at::kFloat).device(torch_device(place))),
+        operand_type(precision == Precision::kBf16 ? at::kBFloat16 : at::kFloat) {}
+
+  // The values of an arena in fp32: its copy on the device, or one of their own.
+  at::Tensor values_of(const tensor::Arena& arena) const {
+    const int64_t count = arena.layout().total();
+    if (arena.device() != nullptr) {
+      return at::from_blob(const_cast<float*>(arena.device_values()), {count}, fp32);
+    }
+    if (arena.format() == WeightFormat::kBf16) {
+      return at::from_blob(const_cast<Bf16*>(arena.bf16()), {count},
+                           at::TensorOptions(at::kBFloat16))
+          .to(fp32.device())
+          .to(at::kFloat);
+    }
+    return at::from_blob(const_cast<float*>(arena.all().data()), {count},
+                         at::TensorOptions(at::kFloat))
+        .to(fp32.device());
+  }
 
   const Pair& of(int64_t offset) const { return is_trained(offset) ? trained_pair : frozen_pair; }
   static int64_t within(int64_t offset) {
     return is_trained(offset) ? offset : offset - tensor::kFrozenOffset;
   }
 
-  tensor::Arena& params;
+  const tensor::Arena& params;
   const tensor::Arena* const frozen;
   const at::TensorOptions fp32;
   const at::ScalarType operand_type;
   Pair trained_pair, frozen_pair;
 };
 
-TorchParameters::TorchParameters(const ModelParts& parts)
-    : copies_(std::make_unique<Copies>(parts)) {
-  parts.params.mirror_on(*parts.placement);
+TorchParameters::TorchParameters(const tensor::Arena& params, const tensor::Arena* frozen,
+                                 const tensor::DevicePlace& place, Precision precision)
+    : copies_(std::make_unique<Copies>(params, frozen, place, precision)) {
   refresh();
   refresh_frozen();
 }
@@ -56,19 +74,12 @@ TorchParameters::TorchParameters(const ModelParts& parts)
 TorchParameters::~TorchParameters() = default;
 
 void TorchParameters::refresh() {
-  const tensor::Arena& params = copies_->params;
-  copies_->trained_pair.set(at::from_blob(const_cast<float*>(params.device_values()),
-                                          {params.layout().total()}, copies_->fp32),
-                            copies_->operand_type);
+  copies_->trained_pair.set(copies_->values_of(copies_->params), copies_->operand_type);
 }
 
 void TorchParameters::refresh_frozen() {
   if (copies_->frozen == nullptr) return;
-  const std::span<const float> values = copies_->frozen->all();
-  const at::Tensor host =
-      at::from_blob(const_cast<float*>(values.data()), {static_cast<int64_t>(values.size())},
-                    at::TensorOptions(at::kFloat));
-  copies_->frozen_pair.set(host.to(copies_->fp32.device()), copies_->operand_type);
+  copies_->frozen_pair.set(copies_->values_of(*copies_->frozen), copies_->operand_type);
 }
 
 const float* TorchParameters::values(int64_t offset) const {

@@ -11,6 +11,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/model/batch.h"
+#include "thinwire/model/decoding.h"
 #include "thinwire/model/linear.h"
 #include "thinwire/model/model.h"
 #include "thinwire/model/ops.h"
@@ -24,13 +25,14 @@ class Tensor;
 
 namespace thinwire::model {
 
-// The parameters of a model on a device of LibTorch: those that are trained are the device's copy
-// of their arena (Arena::mirror_on), frozen ones a copy of their own.
+// The parameters of a model on a device of LibTorch: the device's copy of their arena
+// (Arena::mirror_on) if it has one there, else a copy of their own, as frozen ones are.
 // Offsets are those of weights.h.
 class TorchParameters {
  public:
-  // Needs parts.placement. Throws Error when the device lacks memory.
-  explicit TorchParameters(const ModelParts& parts);
+  // frozen: null if there are none. Throws Error when the device lacks memory.
+  TorchParameters(const tensor::Arena& params, const tensor::Arena* frozen,
+                  const tensor::DevicePlace& place, Precision precision);
   ~TorchParameters();
   TorchParameters(const TorchParameters&) = delete;
   TorchParameters& operator=(const TorchParameters&) = delete;
@@ -149,6 +151,26 @@ class TorchAttention {
   void drop(int key);
 
   size_t bytes() const;  // of tables and masks
+
+ private:
+  class State;
+  std::unique_ptr<State> state_;
+};
+
+// Attention of Decoding (decoding.h): the keys and values of earlier tokens stay on the device.
+class TorchCachedAttention {
+ public:
+  // For texts of up to `context` tokens.
+  TorchCachedAttention(const tensor::DevicePlace& place, ThreadPool& threads, int64_t context);
+  ~TorchCachedAttention();
+  TorchCachedAttention(const TorchCachedAttention&) = delete;
+  TorchCachedAttention& operator=(const TorchCachedAttention&) = delete;
+
+  void plan(int64_t layers, const tensor::AttentionShape& shape, const RopeSpec& rope);
+  void grow_to(int64_t length);
+  void begin_tokens(std::vector<Segment> segments);
+  // Rotates qkv in place, keeps its keys and values, and returns the heads' output [N, C].
+  at::Tensor forward(int64_t layer, const tensor::AttentionShape& shape, const at::Tensor& qkv_NW);
 
  private:
   class State;

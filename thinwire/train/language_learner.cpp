@@ -43,11 +43,11 @@ class LanguageLearner final : public Learner {
         replica_(replica),
         recipe_(replica.parts().recipe),
         max_rows_(method::rows_per_pass(recipe_.train)),
+        placement_(model::placement_of(recipe_.train.device, device_index())),
         model_(model::make_model({method::ModelSpec(recipe_), recipe_.train.precision, layout,
                                   replica.params(), replica.threads(), max_rows_,
-                                  recipe_.train.sequence,
-                                  model::placement_of(recipe_.train.device, device_index()),
-                                  replica.frozen(), recipe_.adapter})) {}
+                                  recipe_.train.sequence, placement_, replica.frozen(),
+                                  recipe_.adapter})) {}
 
   void refresh() override { model_->refresh(); }
   void refresh_frozen() override { model_->refresh_frozen(); }
@@ -110,6 +110,7 @@ class LanguageLearner final : public Learner {
   Replica& replica_;
   const config::Recipe& recipe_;
   const int64_t max_rows_;
+  const model::Placement placement_;
   const std::unique_ptr<model::Model> model_;
   std::optional<data::Prefetcher> prefetcher_;
   data::Batch batch_;
@@ -149,8 +150,8 @@ std::optional<std::vector<eval::MetricSum>> LanguageLearner::score(const RunTask
                                                                    const Round& round,
                                                                    const BeforePass& before) {
   struct Stopped {};
-  const auto scorer = model::make_scorer(
-      {method::ModelSpec(recipe_), replica_.params(), replica_.threads(), recipe_.train.sequence});
+  const auto scorer = model::make_scorer({method::ModelSpec(recipe_), replica_.params(),
+                                          replica_.threads(), recipe_.train.sequence, placement_});
   const RowRange mine = share_of(round, replica_.id(), task.items.items.size());
   try {
     return score_range(task, mine, *scorer, [&](double fraction) {

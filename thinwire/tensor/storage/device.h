@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/memory.h"
 #include "thinwire/base/tensor_view.h"
 
 namespace c10 {
@@ -23,6 +24,9 @@ struct DevicePlace {
 
 // The same for LibTorch; only in builds with it.
 c10::Device torch_device(const DevicePlace& place);
+
+// The device's memory: that of the machine if it is the CPU.
+MachineMemory device_memory(const DevicePlace& device);
 
 // Uninitialized memory, aligned to 64 bytes. Throws Error if there is too little.
 std::shared_ptr<void> allocate_on(const DevicePlace& device, size_t bytes);

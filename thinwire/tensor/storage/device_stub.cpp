@@ -5,6 +5,8 @@
 
 namespace thinwire::tensor {
 
+MachineMemory device_memory(const DevicePlace&) { return machine_memory(); }
+
 std::shared_ptr<void> allocate_on(const DevicePlace&, size_t bytes) {
   return {allocate_aligned(bytes, nullptr), FreeAligned{}};
 }

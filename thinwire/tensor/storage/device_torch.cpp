@@ -83,6 +83,20 @@ c10::Device torch_device(const DevicePlace& place) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(place.index)};
 }
 
+MachineMemory device_memory([[maybe_unused]] const DevicePlace& device) {
+#ifdef THINWIRE_CUDA
+  if (device.kind == Device::kCuda) {
+    size_t available = 0, total = 0;
+    const bool known = cudaSetDevice(device.index) == cudaSuccess &&
+                       cudaMemGetInfo(&available, &total) == cudaSuccess;
+    cudaGetLastError();  // clears a refusal, so that later calls do not report it
+    if (!known) return {};
+    return {static_cast<double>(total), static_cast<double>(available)};
+  }
+#endif
+  return machine_memory();
+}
+
 int cuda_device_count() {
 #ifdef THINWIRE_CUDA
   int count = 0;
