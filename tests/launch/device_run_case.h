@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "tests/tiny_run.h"
 #include "thinwire/launch/train.h"
@@ -39,18 +40,20 @@ inline void expect_same_runs(const std::string& device) {
 inline void expect_near_muon_runs(const std::string& device) {
   const fs::path folder = test_folder();
   prepare_tiny_corpus(folder);
-  for (const char* method : {"allreduce", "diloco"}) {
+  const std::vector<std::vector<std::string>> cases = {{"sync.method=allreduce"},
+                                                       {"sync.method=diloco"},
+                                                       {"sync.method=diloco", "optim.state=8bit"}};
+  for (size_t i = 0; i < cases.size(); ++i) {
     const auto run = [&](const std::string& on, const char* name) {
-      const fs::path dir = folder / method / name;
-      return train(tiny_recipe(folder,
-                               {"run.dir=" + dir.string(), fmt::format("sync.method={}", method),
-                                "train.workers=2", "optim.method=muon", "train.device=" + on}),
-                   {})
-          .summary;
+      const fs::path dir = folder / std::to_string(i) / name;
+      std::vector<std::string> fields = cases[i];
+      fields.insert(fields.end(), {"run.dir=" + dir.string(), "train.workers=2",
+                                   "optim.method=muon", "train.device=" + on});
+      return train(tiny_recipe(folder, fields), {}).summary;
     };
     const events::Summary own = run("cpu", "own"), other = run(device, "device");
-    EXPECT_NEAR(other.val_loss.at("validation"), own.val_loss.at("validation"), 5e-3) << method;
-    EXPECT_EQ(run(device, "again").digest, other.digest) << method;
+    EXPECT_NEAR(other.val_loss.at("validation"), own.val_loss.at("validation"), 5e-3) << i;
+    EXPECT_EQ(run(device, "again").digest, other.digest) << i;
   }
 }
 

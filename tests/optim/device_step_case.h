@@ -7,10 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/registry.h"
@@ -39,8 +42,10 @@ class DeviceSteps {
     gradients_.mirror_on(*device);
   }
 
-  void step(uint64_t number) {
+  // last: the gradient of the last parameter, if it is not drawn.
+  void step(uint64_t number, std::optional<float> last = {}) {
     fill(gradients_, 1 + number);
+    if (last) gradients_.tensor(gradients_.layout().size() - 1).back() = *last;
     norm = norm_.of(gradients_, threads_);
     optimizer_->step(
         params_, std::as_const(gradients_), {number, 0.01f},
@@ -110,8 +115,9 @@ inline void expect_same_steps(const std::vector<std::string>& overrides,
 
 // Muon on a worker that shares no bits: the state and what AdamW updates are the host's, and a
 // matrix moves by the host's step up to the rounding of bf16 products.
-inline void expect_near_muon_steps(const tensor::DevicePlace& device) {
-  DeviceSteps host({"optim.method=muon"}, nullptr), other({"optim.method=muon"}, &device, false);
+inline void expect_near_muon_steps(const std::string& state, const tensor::DevicePlace& device) {
+  const std::vector<std::string> fields = {"optim.method=muon", "optim.state=" + state};
+  DeviceSteps host(fields, nullptr), other(fields, &device, false);
   const std::vector<float> before(host.params().begin(), host.params().end());
   for (uint64_t number = 0; number < 3; ++number) {
     host.step(number);
@@ -129,6 +135,16 @@ inline void expect_near_muon_steps(const tensor::DevicePlace& device) {
     const bool is_matrix = layout.specs()[tensor].role == TensorRole::kMatrix;
     EXPECT_LE(apart, is_matrix ? 0.02 * 0.02 * moved : 0) << tensor;
     EXPECT_EQ(apart > 0, is_matrix) << tensor;
+  }
+}
+
+inline void expect_not_finite(const tensor::DevicePlace& device) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    DeviceSteps other({"optim.state=8bit"}, &device);
+    other.step(0);
+    EXPECT_THAT([&] { other.step(1, value); },
+                testing::ThrowsMessage<Error>(testing::HasSubstr("state is no longer finite")));
   }
 }
 

@@ -2,71 +2,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <barrier>
 #include <cmath>
 #include <string>
-#include <thread>
 #include <vector>
 
+#include "tests/tensor/block_lanes.h"
 #include "tests/tensor/numbers.h"
 #include "thinwire/tensor/dct/dct_tables.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
 
 namespace thinwire::tensor {
 namespace {
-
-// What the lanes of a block share.
-struct Block {
-  std::barrier<> barrier{kTileThreads};
-  std::vector<float> values = std::vector<float>(kTileThreads);
-};
-
-// The counterpart of OnlyLane for one thread of a block.
-class ThreadLane {
- public:
-  ThreadLane(Block& block, int64_t index) : block_(block), index_(index) {}
-  int64_t index() const { return index_; }
-  int64_t count() const { return kTileThreads; }
-  float sum(float value) {
-    return over_block(value, [](float a, float b) { return a + b; });
-  }
-  float maximum(float value) {
-    return over_block(value, [](float a, float b) { return std::max(a, b); });
-  }
-  void barrier() { block_.barrier.arrive_and_wait(); }
-
- private:
-  template <typename Combine>
-  float over_block(float value, Combine combine) {
-    barrier();  // the last call's values have been read
-    block_.values[static_cast<size_t>(index_)] = value;
-    barrier();
-    value = block_.values[0];
-    for (size_t i = 1; i < block_.values.size(); ++i) value = combine(value, block_.values[i]);
-    return value;
-  }
-
-  Block& block_;
-  int64_t index_;
-};
-
-template <typename Kernel>
-void by_block(const Kernel& kernel, int64_t tiles) {
-  Block block;
-  std::vector<std::jthread> threads;
-  for (int64_t index = 0; index < kTileThreads; ++index) {
-    threads.emplace_back([&, index] {
-      ThreadLane lane(block, index);
-      for (int64_t tile = 0; tile < tiles; ++tile) kernel(lane, tile);
-    });
-  }
-}
-
-template <typename Kernel>
-void by_one(const Kernel& kernel, int64_t tiles) {
-  OnlyLane lane;
-  for (int64_t tile = 0; tile < tiles; ++tile) kernel(lane, tile);
-}
 
 struct Case {
   int rows;
@@ -138,7 +84,7 @@ class TileLanes : public testing::TestWithParam<Case> {};
 
 TEST_P(TileLanes, ABlockHasTheBitsOfOneLane) {
   const auto one = [](const auto& kernel) { by_one(kernel, kTiles); };
-  const auto block = [](const auto& kernel) { by_block(kernel, kTiles); };
+  const auto block = [](const auto& kernel) { by_block(kTileThreads, kernel, kTiles); };
   const State expected = results(GetParam(), one), got = results(GetParam(), block);
   EXPECT_EQ(got.counts, expected.counts);
   EXPECT_EQ(got.slots, expected.slots);

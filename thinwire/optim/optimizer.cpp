@@ -95,7 +95,10 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
 void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
                      const ScaleOf& scale, ThreadPool& threads) {
   const bool on_device = computes_on_device(params, grads);
-  if (on_device) memory_.mirror_on(*params.device());
+  if (on_device) {
+    memory_.mirror_on(*params.device());
+    if (!failed_) failed_.emplace(*params.device(), 1);
+  }
   OptimizerStep own = step;
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
     assert(method::gradient_shape(options_, spec(tensor)) == grads.layout().specs()[tensor].shape);
@@ -103,13 +106,21 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
     if (on_device) {
       const int64_t offset = layout_.offset(tensor);
       const DeviceUpdate update = {tensor, *params.device(), params.device_values() + offset,
-                                   grads.device_values() + grads.layout().offset(tensor)};
+                                   grads.device_values() + grads.layout().offset(tensor),
+                                   failed_->device()};
       update_on_device(update, own, threads);
     } else {
       update(tensor_update(params, tensor, grads.tensor(tensor)), own, threads);
     }
   }
-  if (!on_device && params.rounded() != nullptr) params.set_rounded_current();
+  if (on_device) return check_device_state();
+  if (params.rounded() != nullptr) params.set_rounded_current();
+}
+
+void Optimizer::check_device_state() {
+  if (options_.state != StateFormat::k8Bit) return;  // others can hold any value
+  failed_->download();
+  if (failed_->host().front() != 0) throw_not_finite();
 }
 
 THINWIRE_CLONES void step_along(float* __restrict p, const float* __restrict direction,

@@ -55,6 +55,7 @@ struct DeviceUpdate {
   const tensor::DevicePlace& device;
   float* params;
   const float* gradient;
+  int32_t* failed;  // becomes 1 if state cannot be encoded because it is not finite
 };
 
 // For a tensor of the arena. Where a bf16 copy is kept, the update also rounds the tensor into it;
@@ -94,8 +95,9 @@ class Optimizer {
   // Returns a tensor's OptimizerStep::gradient_scale.
   using ScaleOf = std::function<float(size_t tensor)>;
   // Updates all tensors of the arenas. The layout of `params` must be the optimizer's; `grads` has
-  // the same tensors with the shapes in which it takes their gradients. Where both arenas and the
-  // state are fp32 with a copy on a device, and the optimizer can, the update is computed there.
+  // the same tensors with the shapes in which it takes their gradients. Where both arenas have a
+  // copy on a device, the state is not in a file, and the optimizer can, the update is computed
+  // there. Throws Error if state that is kept in 8 bits is no longer finite.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
             ThreadPool& threads);
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
@@ -118,8 +120,10 @@ class Optimizer {
   const TensorSpec& spec(size_t tensor) const { return layout_.specs()[tensor]; }
   // A tensor's state, in the order of OptimizerSpec::state. Pieces of kind kExact are spans.
   StateValues piece(size_t tensor, size_t index) { return memory_.piece(tensor, index); }
-  // A piece's values on the device of the parameters, for update_on_device().
-  float* device_piece(size_t tensor, size_t index) { return memory_.device_piece(tensor, index); }
+  // A piece's values on the device of the parameters, to be changed by update_on_device().
+  DevicePiece device_piece(size_t tensor, size_t index, const OptimizerStep& step) {
+    return memory_.device_piece(tensor, index, step.number);
+  }
   // The same as piece(), of a piece as long as the tensor of which only what is updated will be
   // used.
   StateValues piece(const TensorUpdate& tensor, size_t index) {
@@ -128,10 +132,13 @@ class Optimizer {
 
  private:
   bool computes_on_device(const tensor::Arena& params, const tensor::Arena& grads) const;
+  void check_device_state();
 
   method::OptimizerOptions options_;
   const tensor::Layout& layout_;
   StateMemory memory_;
+  // Of the steps on a device: whether state could not be encoded.
+  std::optional<tensor::DeviceBuffer<int32_t>> failed_;
 };
 
 struct OptimizerEntry {

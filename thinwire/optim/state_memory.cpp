@@ -9,6 +9,12 @@
 
 namespace thinwire::optim {
 
+void throw_not_finite() {
+  throw Error(
+      "optimizer state is no longer finite; lower optim.lr or raise schedule.warmup; earlier "
+      "checkpoints are kept");
+}
+
 float* StateValues::read(int64_t at, int64_t count, float* scratch) const {
   assert(at % kStateBlock == 0);
   switch (format_) {
@@ -35,9 +41,7 @@ void StateValues::keep(int64_t at, int64_t count, const float* values, uint64_t 
                             exponents_ + at / kStateBlock)) {
     return;
   }
-  throw Error(
-      "optimizer state is no longer finite; lower optim.lr or raise schedule.warmup; earlier "
-      "checkpoints are kept");
+  throw_not_finite();
 }
 
 std::vector<float> StateValues::read_all(ThreadPool& threads) const {
@@ -125,7 +129,7 @@ StateValues StateMemory::piece(size_t tensor, size_t index) {
 StateValues StateMemory::piece(size_t tensor, size_t index, int64_t begin, int64_t count) {
   const Place& place = places_[tensor][index];
   Group& group = groups_[place.group];
-  group.sides.use_host(true);
+  use_host(group);
   touch(group, place.offset + begin, count);
   const auto size = static_cast<size_t>(place.size);
   // Weights have kind 0.
@@ -137,34 +141,57 @@ StateValues StateMemory::piece(size_t tensor, size_t index, int64_t begin, int64
       return {std::span(reinterpret_cast<Bf16*>(group.values.data()) + place.offset, size),
               randomness};
     case StateFormat::k8Bit:
-      return {group.kind == method::StateKind::kSquares ? tensor::BlockCode::kMagnitude
-                                                        : tensor::BlockCode::kSigned,
-              place.size, group.values.data() + place.offset,
+      return {code_of(group), place.size, group.values.data() + place.offset,
               group.exponents.data() + place.offset / kStateBlock, randomness};
   }
   return std::span(reinterpret_cast<float*>(group.values.data()) + place.offset, size);
 }
 
-bool StateMemory::can_mirror() const {
-  const auto is_exact = [](const Group& group) { return group.format == StateFormat::kF32; };
-  return !offload_ && std::ranges::all_of(groups_, is_exact);
+void StateMemory::use_host(const Group& group) {
+  group.sides.use_host(true);
+  group.exponent_sides.use_host(true);
+}
+
+tensor::BlockCode StateMemory::code_of(const Group& group) {
+  return group.kind == method::StateKind::kSquares ? tensor::BlockCode::kMagnitude
+                                                   : tensor::BlockCode::kSigned;
 }
 
 void StateMemory::mirror_on(const tensor::DevicePlace& device) {
   for (Group& group : groups_) {
     group.sides.mirror_on(device, std::as_writable_bytes(bytes_of(group.values)));
+    if (group.format != StateFormat::k8Bit) continue;
+    group.exponent_sides.mirror_on(device, std::as_writable_bytes(bytes_of(group.exponents)));
   }
 }
 
-float* StateMemory::device_piece(size_t tensor, size_t index) {
+DevicePiece StateMemory::device_piece(size_t tensor, size_t index, uint64_t step) {
   const Place& place = places_[tensor][index];
-  return static_cast<float*>(groups_[place.group].sides.use_device(true)) + place.offset;
+  const Group& group = groups_[place.group];
+  void* const values = group.sides.use_device(true);
+  DevicePiece piece;
+  piece.coded.key = tensor::rounding_key(seed_, index + 1, tensor, step);
+  piece.coded.code = code_of(group);
+  switch (group.format) {
+    case StateFormat::kF32:
+      piece.exact = static_cast<float*>(values) + place.offset;
+      break;
+    case StateFormat::kBf16:
+      piece.coded.bf16 = static_cast<Bf16*>(values) + place.offset;
+      break;
+    case StateFormat::k8Bit:
+      piece.coded.codes = static_cast<uint8_t*>(values) + place.offset;
+      piece.coded.exponents =
+          static_cast<uint8_t*>(group.exponent_sides.use_device(true)) + place.offset / kStateBlock;
+      break;
+  }
+  return piece;
 }
 
 std::vector<OptimizerState> StateMemory::all() {
   std::vector<OptimizerState> state;
   for (Group& group : groups_) {
-    group.sides.use_host(true);
+    use_host(group);
     const std::string name(group.name);
     const std::span<uint8_t> bytes = bytes_of(group.values);
     switch (group.format) {
@@ -188,7 +215,7 @@ std::vector<OptimizerState> StateMemory::all() {
 
 void StateMemory::clear() {
   for (Group& group : groups_) {
-    group.sides.use_host(true);
+    use_host(group);
     std::ranges::fill(bytes_of(group.values), uint8_t{0});
     std::ranges::fill(bytes_of(group.exponents), uint8_t{0});
     release_offloaded(group.values.data(), group.values.bytes());

@@ -18,6 +18,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/tensor/kernels/number_formats.h"
+#include "thinwire/tensor/kernels/portable_formats.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/arena.h"
 
@@ -30,6 +31,9 @@ namespace thinwire::optim {
 // Elements of a tensor that are changed at a time, so that they stay in the L1 cache. A multiple of
 // kStateBlock.
 inline constexpr int64_t kPiece = 1024;
+
+// Throws the Error for a value that cannot be encoded because it is not finite.
+[[noreturn]] void throw_not_finite();
 
 // Refers to memory of the optimizer; cheap to copy. Different parts may be used by different
 // threads.
@@ -110,6 +114,12 @@ class StatePart {
   float* values_;
 };
 
+// The values of a piece in the memory of a device.
+struct DevicePiece {
+  float* exact = nullptr;  // null if they are kept in fewer bits than fp32
+  tensor::CodedPiece coded = {};
+};
+
 // E.g. "adamw.m"; its agreement holds if all replicas are fed the same gradients. With 8 bits the
 // codes have this name and the exponents of their blocks "adamw.m.exponents".
 using OptimizerState = StateTensor;
@@ -125,12 +135,12 @@ class StateMemory {
   // The same where only `count` values from `begin` on, a multiple of kStateBlock, will be used.
   StateValues piece(size_t tensor, size_t index, int64_t begin, int64_t count);
 
-  // Whether all values are in memory in fp32, so that they may have a copy on a device.
-  bool can_mirror() const;
+  // Whether all values are in memory, so that they may have a copy on a device.
+  bool can_mirror() const { return !offload_; }
   // Adds the copy (once; later calls do nothing). Throws Error if the device lacks memory.
   void mirror_on(const tensor::DevicePlace& device);
-  // The values of a piece there, to be changed.
-  float* device_piece(size_t tensor, size_t index);
+  // The values of a piece there, to be changed in the step of this number.
+  DevicePiece device_piece(size_t tensor, size_t index, uint64_t step);
 
   std::vector<OptimizerState> all();
   void clear();
@@ -146,6 +156,7 @@ class StateMemory {
     tensor::AlignedBuffer<uint8_t> values = {};     // fp32, bf16 or codes
     tensor::AlignedBuffer<uint8_t> exponents = {};  // of the codes' blocks
     tensor::TwoSided sides = {};                    // of the values
+    tensor::TwoSided exponent_sides = {};           // likewise
   };
   struct Place {
     size_t group;
@@ -154,6 +165,8 @@ class StateMemory {
   };
 
   void allocate(Group& group) const;
+  static void use_host(const Group& group);
+  static tensor::BlockCode code_of(const Group& group);
   void touch(const Group& group, int64_t offset, int64_t count) const;
 
   uint64_t seed_;

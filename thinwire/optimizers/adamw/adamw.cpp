@@ -75,8 +75,9 @@ class AdamW final : public Optimizer {
   bool updates_on_device() const override { return true; }
   void update_on_device(const DeviceUpdate& tensor, const OptimizerStep& step,
                         ThreadPool& threads) override {
-    adamw_update_on_device(options(), spec(tensor.tensor), tensor, device_piece(tensor.tensor, 0),
-                           device_piece(tensor.tensor, 1), step, threads);
+    adamw_update_on_device(options(), spec(tensor.tensor), tensor,
+                           device_piece(tensor.tensor, 0, step),
+                           device_piece(tensor.tensor, 1, step), step, threads);
   }
 };
 
@@ -103,10 +104,16 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
 }
 
 void adamw_update_on_device(const method::OptimizerOptions& options, const TensorSpec& spec,
-                            const DeviceUpdate& tensor, float* m, float* v,
+                            const DeviceUpdate& tensor, const DevicePiece& m, const DevicePiece& v,
                             const OptimizerStep& step, ThreadPool& threads) {
-  const tensor::AdamwStep kernel = {
-      rule_of(options, spec.decays(), step), spec.count(), tensor.gradient, tensor.params, m, v};
+  const Rule rule = rule_of(options, spec.decays(), step);
+  if (m.exact != nullptr) {
+    const tensor::AdamwStep kernel = {rule,          spec.count(), tensor.gradient,
+                                      tensor.params, m.exact,      v.exact};
+    return tensor::launch(tensor.device, threads, kernel, kernel.rows());
+  }
+  const tensor::ChangeCoded<tensor::AdamwValue> kernel = {
+      {rule, tensor.gradient, tensor.params}, spec.count(), {m.coded, v.coded}, tensor.failed};
   tensor::launch(tensor.device, threads, kernel, kernel.rows());
 }
 

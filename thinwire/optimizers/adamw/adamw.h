@@ -16,7 +16,7 @@ void adamw_update(const method::OptimizerOptions& options, bool decays, const Te
 
 // The same on a device, with the same bits.
 void adamw_update_on_device(const method::OptimizerOptions& options, const TensorSpec& spec,
-                            const DeviceUpdate& tensor, float* m, float* v,
+                            const DeviceUpdate& tensor, const DevicePiece& m, const DevicePiece& v,
                             const OptimizerStep& step, ThreadPool& threads);
 
 // The direction of such a step, for optimizers that take it in coordinates of their own: `values`,

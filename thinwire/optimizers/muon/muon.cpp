@@ -50,8 +50,8 @@ class Muon final : public Optimizer {
                         ThreadPool& threads) override {
     const TensorSpec& known = spec(tensor.tensor);
     if (known.is_hidden_matrix()) return update_matrix_on_device(known, tensor, step, threads);
-    adamw_update_on_device(options(), known, tensor, device_piece(tensor.tensor, 0),
-                           device_piece(tensor.tensor, 1), step, threads);
+    adamw_update_on_device(options(), known, tensor, device_piece(tensor.tensor, 0, step),
+                           device_piece(tensor.tensor, 1, step), step, threads);
   }
 
  private:
@@ -93,13 +93,27 @@ class Muon final : public Optimizer {
     });
   }
 
+  void look_ahead_on_device(const TensorSpec& known, const DeviceUpdate& tensor,
+                            const OptimizerStep& step, float* direction, ThreadPool& threads) {
+    const DevicePiece momentum = device_piece(tensor.tensor, 0, step);
+    if (momentum.exact != nullptr) {
+      const tensor::LookAhead look = {rule_of(step), known.count(), tensor.gradient, momentum.exact,
+                                      direction};
+      return tensor::launch(tensor.device, threads, look, look.rows());
+    }
+    const tensor::ChangeCoded<tensor::LookAheadValue> look = {
+        {rule_of(step), tensor.gradient, direction},
+        known.count(),
+        {momentum.coded},
+        tensor.failed};
+    tensor::launch(tensor.device, threads, look, look.rows());
+  }
+
   void update_matrix_on_device(const TensorSpec& known, const DeviceUpdate& tensor,
                                const OptimizerStep& step, ThreadPool& threads) {
     if (!device_direction_) device_direction_.emplace(tensor.device, largest_);
     float* const direction = device_direction_->device();
-    const tensor::LookAhead look = {rule_of(step), known.count(), tensor.gradient,
-                                    device_piece(tensor.tensor, 0), direction};
-    tensor::launch(tensor.device, threads, look, look.rows());
+    look_ahead_on_device(known, tensor, step, direction, threads);
     tensor::iterate_quintic(tensor.device, {kNewtonSchulzA, kNewtonSchulzB, kNewtonSchulzC},
                             kNewtonSchulzSteps, direction, rows_of(known), columns_of(known));
     const Move move = move_of(known, step);

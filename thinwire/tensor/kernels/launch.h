@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/tensor/kernels/portable_formats.h"
 #include "thinwire/tensor/kernels/portable_kernels.h"
 #include "thinwire/tensor/kernels/portable_passes.h"
 #include "thinwire/tensor/kernels/portable_tiles.h"
@@ -42,6 +43,7 @@ void launch(const DevicePlace& device, ThreadPool& threads, const Kernel& kernel
   DO(CrossEntropy<float>) DO(CrossEntropy<Bf16>)     \
   DO(TakeFromTiles) DO(PutIntoTiles) DO(StepTiles)   \
   DO(AdamwStep) DO(LookAhead) DO(StepAlong)          \
+  DO(ChangeCoded<AdamwValue>) DO(ChangeCoded<LookAheadValue>) \
   DO(SquaresOfBlocks) DO(HashChunks)
 // clang-format on
 // NOLINTEND(bugprone-macro-parentheses)
