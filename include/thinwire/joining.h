@@ -31,6 +31,10 @@ struct JoiningOptions : RunCallbacks {
   // In a run whose members train on texts of their own (data.own) this one's, as `thinwire join
   // --data` takes it; else empty.
   std::filesystem::path own_text = {};
+  // Most that others may learn of it, as `thinwire join --epsilon`: a run that plans more, by its
+  // own delta, is refused, and the member fails before a contribution that would tell more. 0: no
+  // limit.
+  double most_epsilon = 0;
   // How long to wait for the run's server or its coordinator where it is down, in seconds.
   double wait_s = 600;
   // Set from anywhere, it makes the member leave the run cleanly; the next call returns to it. May

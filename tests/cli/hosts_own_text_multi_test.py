@@ -95,6 +95,8 @@ class HostsOwnText(HostsCase):
 
     def test_what_does_not_fit_the_run_is_refused_by_name(self):
         self.serve("train.workers=2", *OWN)
+        self.assert_refused(self.joins("careful", self.text("careful-text", "words"), "--epsilon", "5"), 2,
+                            "--epsilon 5: the run's recipe has [privacy] noise = 0")
         self.assert_refused(self.join("none"), 2, "--data is needed: the members of this run train on texts of their own")
         self.assert_refused(self.joins("absent", self.folder / "absent.txt"), 2, "--data", "there is no such file or folder")
         other = self.prepared("other", "data.vocabulary_size=300")
@@ -131,7 +133,11 @@ class HostsOwnText(HostsCase):
         server = self.serve("train.workers=2", *OWN, *fields, "train.steps=24", "diloco.sync_every=4")
         server.wait_for("after 6 contributions with noise")
         texts = {name: self.text(f"{name}-text", name) for name in ("member0", "member1")}
-        members = {name: self.joins(name, texts[name], "--row-seconds", "0.1") for name in texts}
+        self.assert_refused(self.joins("careful", texts["member0"], "--epsilon", "1.4"), 2,
+                            "--epsilon 1.4: to the end of the run others could learn epsilon 1.416 of this member's text")
+        members = {name: self.joins(name, texts[name], "--row-seconds", "0.1", "--epsilon", "2") for name in texts}
+        members["member0"].wait_for("privacy.clip = 0.1, noise = 4, sampling = 0.5, delta = 1e-05")
+        members["member0"].wait_for("it is at the end of the run, after 6 contributions with noise: epsilon 1.416")
         self.wait_for_round(2)
         members["member1"].kill()
         members["member1"] = self.joins("member1", texts["member1"])

@@ -40,6 +40,15 @@ TEST(Privacy, PlannedSumsAreTheOperationsOfTheRun) {
   }
 }
 
+TEST(Privacy, SumsThatAreStillToComeFollowTheStepsBefore) {
+  const config::Recipe streaming =
+      recipe({"sync.method=streaming", "streaming.sync_every=4", "streaming.fragment_layers=1"});
+  const uint64_t all = planned_sums(streaming);
+  EXPECT_LT(planned_sums(streaming, 5), all);
+  EXPECT_GT(planned_sums(streaming, 5), 0u);
+  EXPECT_EQ(planned_sums(streaming, streaming.train.steps), 0u);
+}
+
 TEST(Privacy, IsSaidOfTheWholeRunWhereThereIsNoise) {
   EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco"})), "");
   EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco", "privacy.clip=1", "privacy.noise=4",

@@ -32,6 +32,7 @@ struct JoinArguments {
   double row_seconds = 0;
   bool audits = false;
   std::string data;
+  double most_epsilon = 0;
   std::string site;
   std::string name;
   std::string hours, pause_when;
@@ -126,6 +127,7 @@ void run_join(const JoinArguments& arguments) {
                                       .row_seconds = arguments.row_seconds,
                                       .audits = arguments.audits,
                                       .own_text = arguments.data,
+                                      .most_epsilon = arguments.most_epsilon,
                                       .site = arguments.site,
                                       .machine = arguments.name,
                                       .pauses = pauses,
@@ -165,6 +167,9 @@ void add_join(CLI::App& app) {
       "In a run whose members train on texts of their own (data.own): this one's, "
       "as a file or folder of text, a recipe whose [data] describes it, or a folder "
       "that `thinwire prepare` has made; it never leaves this machine");
+  add_number(*command, "--epsilon", arguments->most_epsilon, {.min = 0, .max = 1e6, .above = true},
+             "In such a run: refuses to take part if others could learn more of this member's text "
+             "than this epsilon, by the run's own delta, and leaves before they do");
   command->add_option("--site", arguments->site,
                       "Site whose server keeps this member's payloads, in a run with --sites "
                       "(default: the host of the address)");

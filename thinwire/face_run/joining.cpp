@@ -19,6 +19,7 @@ JoiningResult join_run(const JoiningOptions& options) {
   join.overrides = options.overrides;
   if (!options.folder.empty()) join.overrides.push_back("run.dir=" + options.folder.string());
   join.own_text = options.own_text;
+  join.most_epsilon = options.most_epsilon;
   join.stop = options.stop;
   join.own_model = own ? &*own : nullptr;
   join.listener = &callbacks;

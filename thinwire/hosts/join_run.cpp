@@ -18,6 +18,7 @@
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/final_weights.h"
+#include "thinwire/hosts/join_privacy.h"
 #include "thinwire/hosts/member_connection.h"
 #include "thinwire/hosts/own_text.h"
 #include "thinwire/hosts/run_data.h"
@@ -270,6 +271,12 @@ void check_energy(const EnergyRules& rules, config::Recipe local) {
       "--grid needs the energy that this machine uses, but {}; --watts says what it draws", why));
 }
 
+// Steps of the newest checkpoint.
+int64_t steps_before(const fs::path& folder) {
+  const auto newest = checkpoint::newest_checkpoint(folder / "checkpoints");
+  return newest ? static_cast<int64_t>(checkpoint::CheckpointReader(*newest).meta().step) : 0;
+}
+
 // Takes part until the run is complete, or the member is told to stop or may not take part.
 member::MemberResult take_part_with(MemberConnection& connection, const JoinOptions& options,
                                     const config::Recipe& local, const fs::path& folder,
@@ -283,6 +290,10 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   const config::Recipe unplaced =
       member_recipe(description.recipe, options.overrides, folder, {}, base);
   check_own_text(unplaced, options);
+  if (!options.audits) {
+    tell_privacy(unplaced, folder, steps_before(folder), options.most_epsilon,
+                 options.display.message);
+  }
   check_model(unplaced, description, options);
   check_cap(unplaced, limits);
   const fs::path data = unplaced.data.own
@@ -303,6 +314,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   if (description.base) member.base_digest = description.base->digest;
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
   member.row_seconds = options.row_seconds;
+  member.most_epsilon = options.most_epsilon;
   EnergyMeter meter = energy_meter(options.energy, recipe.train.device);
   if (meter.why_unknown().empty() && !options.audits) {
     options.display.message("  " + meter.describe());
@@ -331,12 +343,6 @@ JoinResult finished_before(const JoinOptions& options, const fs::path& folder) {
       fmt::format("the run is complete: this member has finished it, and {} no longer answers",
                   options.access.address()));
   return {JoinOutcome::kFinished, folder, summary.steps, std::move(summary)};
-}
-
-// Steps of the newest checkpoint.
-int64_t steps_before(const fs::path& folder) {
-  const auto newest = checkpoint::newest_checkpoint(folder / "checkpoints");
-  return newest ? static_cast<int64_t>(checkpoint::CheckpointReader(*newest).meta().step) : 0;
 }
 
 // A member's connection and what it was asked for.

@@ -36,6 +36,7 @@ struct JoinOptions {
   bool audits = false;                 // likewise
   // This machine's own text, in a run with data.own, as OwnText::given (own_text.h); else empty.
   fs::path own_text = {};
+  double most_epsilon = 0;   // as MemberOptions; a run that plans more is refused
   std::string site;          // where servers are sites, if it is not the host of access.address()
   std::string machine = {};  // what others see of it; empty: the host's name
   // When it leaves the run for a while. It stays connected, and returns by itself.
@@ -70,10 +71,10 @@ struct JoinResult {
 // rank of the job calls it; rank 0 is the member, and the others compute gradients with it
 // (train/site.h). Throws UsageError for fields that belong to the run, for a folder that holds
 // something else, for a run that does not fit this machine, for own_text where the run is not
-// trained on it or none where it is, for one whose model is external if
-// own_model is not given, and for rules of pauses that this machine cannot follow; Error if the run
-// cannot be reached or does not admit this member, and for whatever run_member (member/member.h)
-// throws.
+// trained on it or none where it is, for most_epsilon where the run would tell more, for one whose
+// model is external if own_model is not given, and for rules of pauses that this machine cannot
+// follow; Error if the run cannot be reached or does not admit this member, and for whatever
+// run_member (member/member.h) throws.
 JoinResult join_run(const JoinOptions& options);
 
 // The ranks of an MPI job as one member of a run of many hosts (train/site.h).

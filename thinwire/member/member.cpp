@@ -96,7 +96,11 @@ class MemberRun {
       return {MemberOutcome::kFinished, steps, digest, std::move(summary), ""};
     }
     folder_.begin(recipe_);
-    if (recipe_.privacy.noisy()) privacy_.emplace(folder_.path() / kPrivacyFile, recipe_.privacy);
+    if (recipe_.privacy.noisy()) {
+      const bool has_trained = checkpoint::newest_checkpoint(folder_.checkpoints()).has_value();
+      privacy_.emplace(folder_.path() / kPrivacyFile, recipe_.privacy,
+                       PrivacyLimits{options_.most_epsilon, has_trained});
+    }
     remove_abandoned_snapshot(folder_.path() / kSnapshotFolder);
     own_frozen_ = load_frozen();
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,

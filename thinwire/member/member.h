@@ -80,6 +80,9 @@ struct MemberOptions {
   const std::atomic<bool>* stop = nullptr;  // set from outside: leave cleanly; may be null
   MemberHooks hooks = {};
   double row_seconds = 0;  // minimum time per row; 0: as fast as possible
+  // In a run with noise: it fails before a contribution after which others can have learnt more of
+  // its text than this epsilon. 0: no limit.
+  double most_epsilon = 0;
   // Energy and CO2, which its offers say; empty: they are not known.
   SpentOn spent_on = {};
   // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing

@@ -13,8 +13,11 @@ namespace thinwire::method {
 GaussianMechanism mechanism_of(const config::PrivacySection& privacy);
 
 // The sums to which a member contributes that takes part in all of the run, one for each fragment
-// and exchange. For methods that privacy is possible with.
-uint64_t planned_sums(const config::Recipe& recipe);
+// and exchange, after the first `completed` steps. For methods that privacy is possible with.
+uint64_t planned_sums(const config::Recipe& recipe, int64_t completed = 0);
+
+// Of a member that has contributed so often.
+double epsilon_of(const config::PrivacySection& privacy, uint64_t sums);
 
 // "after 12 contributions with noise: epsilon 3.21 at delta 1e-05". `sums`: contributions so far.
 std::string describe_privacy(const config::PrivacySection& privacy, uint64_t sums);

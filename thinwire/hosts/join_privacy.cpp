@@ -1,0 +1,45 @@
+#include "thinwire/hosts/join_privacy.h"
+
+#include <fmt/format.h>
+
+#include "thinwire/base/error.h"
+#include "thinwire/base/units.h"
+#include "thinwire/member/privacy_loss.h"
+#include "thinwire/method/privacy/privacy.h"
+
+namespace thinwire::hosts {
+
+void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t completed,
+                  double most_epsilon, const events::MessageSink& message) {
+  const config::PrivacySection& privacy = recipe.privacy;
+  if (!privacy.noisy()) {
+    if (most_epsilon > 0) {
+      throw UsageError(
+          fmt::format("--epsilon {:g}: the run's recipe has [privacy] noise = 0, so nothing bounds "
+                      "what others can learn of a member's text; leave it out to take part anyway",
+                      most_epsilon));
+    }
+    if (recipe.data.own) {
+      message(
+          "the run's recipe has [privacy] noise = 0: nothing bounds what others can learn of this "
+          "member's text by its contributions");
+    }
+    return;
+  }
+  const uint64_t before = member::contributions_in(folder / member::kPrivacyFile);
+  const uint64_t in_all = before + method::planned_sums(recipe, completed);
+  message(fmt::format(
+      "the run's recipe bounds what others can learn of this member's text: privacy.clip = {:g}, "
+      "noise = {:g}, sampling = {:g}, delta = {:g}",
+      privacy.clip, privacy.noise, privacy.sampling, privacy.delta));
+  if (before > 0) message("it is so far, " + method::describe_privacy(privacy, before));
+  message("it is at the end of the run, " + method::describe_privacy(privacy, in_all));
+  const double epsilon = method::epsilon_of(privacy, in_all);
+  if (most_epsilon == 0 || epsilon <= most_epsilon) return;
+  throw UsageError(fmt::format(
+      "--epsilon {:g}: to the end of the run others could learn epsilon {:.4g} of this member's "
+      "text, by {}; a larger --epsilon takes part",
+      most_epsilon, epsilon, counted(in_all, "contribution")));
+}
+
+}  // namespace thinwire::hosts
