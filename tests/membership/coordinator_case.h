@@ -21,6 +21,12 @@ inline std::vector<int> roster(const Opening& opening) {
   return members;
 }
 
+inline std::vector<uint64_t> rows_of(const Opening& opening) {
+  std::vector<uint64_t> rows;
+  for (const Share& share : opening.roster) rows.push_back(share.rows.count);
+  return rows;
+}
+
 class CoordinatorCase : public testing::Test {
  protected:
   // T = 100 s: silence 25, takeover 12.5, absent 5, report 2.5, settle and least grace 1.

@@ -94,7 +94,8 @@ TEST_F(Rounds, OfTwoMembersEitherGoesOnAlone) {
   EXPECT_EQ(last_record().closing->missing, std::vector{0});
 }
 
-// From the first round on, after restarts of either, and after one comes back with another text.
+// From the first round on, after restarts of either, and after one comes back with another text;
+// not whenever one says so.
 TEST_F(Rounds, RowsFollowHowMuchTextMembersHave) {
   options_.shares = config::RowShares::kOwn;
   coordinator_ = make(0, false);
@@ -102,23 +103,46 @@ TEST_F(Rounds, RowsFollowHowMuchTextMembersHave) {
   for (const int one : {0, 1, 2}) deliver({JoinRequest{key(one), {}, 0, one == 2 ? 200u : 100u}});
   wait(2);
   for (const int one : {0, 1, 2}) report(one);
-  const auto rows = [&] {
-    std::vector<uint64_t> all;
-    for (const Share& share : state().open.front().roster) all.push_back(share.rows.count);
-    return all;
-  };
   const uint64_t quarter = plan_.batch() / 4;
-  EXPECT_EQ(rows(), (std::vector{quarter, quarter, 2 * quarter}));
+  EXPECT_EQ(rows_of(state().open.front()), (std::vector{quarter, quarter, 2 * quarter}));
   restart();
   wait(2, {0, 1, 2});
   for (const int one : {0, 1, 2}) offer(one, 0, 0.1 * (one + 1));
   ASSERT_EQ(state().open.front().round, 1u);
-  EXPECT_EQ(rows(), (std::vector{quarter, quarter, 2 * quarter})) << "whatever time they take";
-  deliver({JoinRequest{key(0), state().position, 0, 200}});
-  deliver({JoinRequest{key(1), state().position, 0, 400}});
+  EXPECT_EQ(rows_of(state().open.front()), (std::vector{quarter, quarter, 2 * quarter}))
+      << "whatever time they take";
+  deliver({JoinRequest{key(0), state().position, 0, 400}});
   for (const int one : {0, 1, 2}) offer(one, 1);
   ASSERT_EQ(state().open.front().round, 2u);
-  EXPECT_EQ(rows(), (std::vector{quarter, 2 * quarter, quarter}));
+  EXPECT_EQ(rows_of(state().open.front()), (std::vector{quarter, quarter, 2 * quarter}))
+      << "it did not come back";
+  deliver({LeaveNotice{1}});
+  deliver({JoinRequest{key(1), state().position, 0, 200}});
+  for (uint64_t round = 2; round < 4; ++round) {
+    for (const int one : {0, 1, 2}) report(one);
+    for (const int one : {0, 1, 2}) offer(one, round);
+    for (const int one : {0, 1, 2}) report(one);
+  }
+  ASSERT_EQ(roster(state().open.front()), (std::vector{0, 1, 2}));
+  EXPECT_FLOAT_EQ(member(1).rows_per_second, 200);
+  EXPECT_EQ(rows_of(state().open.front())[1], rows_of(state().open.front())[2]);
+}
+
+// Nobody can check how much text a member has.
+TEST_F(Rounds, WhoeverClaimsALotOfTextGetsFourTimesTheMedian) {
+  options_.shares = config::RowShares::kOwn;
+  coordinator_ = make(0, false);
+  deliver({StoreConnected{ledger_.last()}});
+  const std::vector<uint64_t> claims = {100, 100, 1'000'000'000};
+  for (const int one : {0, 1, 2}) {
+    deliver({JoinRequest{key(one), {}, 0, claims[static_cast<size_t>(one)]}});
+  }
+  wait(2);
+  for (const int one : {0, 1, 2}) report(one);
+  const std::vector<uint64_t> rows = rows_of(state().open.front());
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_NEAR(static_cast<double>(rows[2]), static_cast<double>(plan_.batch()) * 4 / 6, 1);
+  EXPECT_GT(rows[0], 0u);
 }
 
 TEST_F(Rounds, ThoseWhoMayContributeArePresentAndHaveTheReplica) {

@@ -81,7 +81,8 @@ void Decision::admit() {
 // The new phase of a member that is present, or no longer is. After the last round silence is no
 // loss: nobody waits for the member any more.
 void Decision::follow(int member, const Seen& seen) {
-  note_rows(member, seen.own_rows, state_.members[static_cast<size_t>(member)].rows_per_second);
+  const bool is_recorded = state_.members[static_cast<size_t>(member)].rows_per_second > 0;
+  if (!is_recorded) note_rows(member, seen.own_rows, 0);
   const bool silent = is_silent(seen.at);
   if (!is_gone(phase(member)) && (seen.leaves || silent)) {
     set_phase(member, seen.leaves ? Phase::kLeft : Phase::kLost);
@@ -90,7 +91,8 @@ void Decision::follow(int member, const Seen& seen) {
   }
 }
 
-// How many rows a member's own text has, where that divides the rows; `known`: as recorded.
+// How many rows a member's own text has as it says when it is admitted or returns, where that
+// divides the rows; `known`: as recorded, 0 if it is not.
 void Decision::note_rows(int member, uint64_t rows, float known) {
   const auto counted = static_cast<float>(rows);
   if (options_.shares != config::RowShares::kOwn || rows == 0 || counted == known) return;
@@ -130,6 +132,7 @@ void Decision::let_return(int member, const Seen& seen) {
     if (why.empty()) {
       ++returned_;
       start_catching_up(member, position);
+      note_rows(member, seen.own_rows, known.rows_per_second);
     } else if (seen.join_requested) {
       refusals_.push_back({known.key, why});
     }

@@ -104,6 +104,7 @@ class Decision {
   Commit commit(const Opening& opening, const PlannedOperation& operation) const;
   void record_speeds(const Opening& opening);
   void note_rows(int member, uint64_t rows, float known);
+  static void limit_claims(std::vector<float>& rows);
   void open_rounds();
   bool is_deserted(const Opening& opening) const;
   void open(uint64_t number, uint32_t epoch, const std::vector<int>& members);

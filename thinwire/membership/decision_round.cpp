@@ -276,6 +276,18 @@ void Decision::open(uint64_t number, uint32_t epoch, const std::vector<int>& mem
   record_.openings.push_back(std::move(opening));
 }
 
+// Rows of members' own texts are claims that nobody can check: none counts as more than so many
+// times the median, of two in the middle the lower one. Unknown ones, 0, have no part in it.
+void Decision::limit_claims(std::vector<float>& rows) {
+  constexpr float kMostOfMedian = 4;
+  std::vector<float> known = rows;
+  std::erase(known, 0.0f);
+  if (known.empty()) return;
+  const auto middle = known.begin() + (std::ssize(known) - 1) / 2;
+  std::ranges::nth_element(known, middle);
+  for (float& one : rows) one = std::min(one, kMostOfMedian * *middle);
+}
+
 // 0 where they are not known or not used.
 std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
   std::vector<float> speeds(members.size());
@@ -286,6 +298,7 @@ std::vector<float> Decision::speeds_of(const std::vector<int>& members) const {
                     ? state_.members[static_cast<size_t>(members[i])].rows_per_second
                     : measured->second;
   }
+  if (options_.shares == config::RowShares::kOwn) limit_claims(speeds);
   return speeds;
 }
 
