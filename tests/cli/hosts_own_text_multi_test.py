@@ -105,6 +105,13 @@ class HostsOwnText(HostsCase):
         recipe = self.folder / "records.toml"
         recipe.write_text('data.text = ["text.txt"]\ndata.records = "prompts"\n')
         self.assert_refused(self.joins("records", recipe), 2, 'it has [data] records = "prompts", and the run learns "text"')
+        pairs = self.folder / "pairs.jsonl"
+        pairs.write_text("".join(json.dumps({"prompt": f"{i} and one?", "answer": str(i + 1)}) + "\n" for i in range(50)))
+        prepared = self.folder / "prepared-prompts"
+        subprocess.run([BINARY, "prepare", f"data.text={pairs}", f"data.dir={prepared}", "data.records=prompts",
+                        "data.vocabulary=byte"], check=True, capture_output=True, cwd=self.root)
+        self.assert_refused(self.joins("prepared-records", prepared), 2,
+                            f'--data {prepared}: it has [data] records = "prompts", and the run learns "text"')
         short = self.folder / "short.txt"
         short.write_text("one")
         self.assert_refused(self.joins("short", short), 1, "but one row of train.sequence = 16 needs 17")

@@ -14,7 +14,17 @@
 namespace thinwire::hosts {
 namespace {
 
-void check_prepared(const fs::path& folder, const RunDescription& description) {
+void check_records(const OwnText& text, const std::string& records) {
+  if (records == name_of(text.records)) return;
+  throw UsageError(
+      fmt::format("--data {}: it has [data] records = \"{}\", and the run learns \"{}\"",
+                  text.given.string(), records, name_of(text.records)));
+}
+
+void check_prepared(const OwnText& text, const RunDescription& description) {
+  const fs::path& folder = text.given;
+  // A folder from before there were kinds of records has text.
+  check_records(text, data::load_record(folder).settings.value("records", std::string("text")));
   if (data::Vocabulary::load(folder)->digest() == description.vocabulary.value().digest) return;
   throw UsageError(fmt::format(
       "--data {}: it was prepared with another vocabulary than the run's; name its text "
@@ -38,11 +48,7 @@ config::DataSection described_text(const OwnText& text) {
         fmt::format("--data {}: its [data] names no text, which the run needs this member's of",
                     text.given.string()));
   }
-  if (data.records != text.records) {
-    throw UsageError(
-        fmt::format("--data {}: it has [data] records = \"{}\", and the run learns \"{}\"",
-                    text.given.string(), name_of(data.records), name_of(text.records)));
-  }
+  check_records(text, std::string(name_of(data.records)));
   return data;
 }
 
@@ -81,7 +87,7 @@ void add_own_text(const OwnText& text, const fs::path& folder, const RunDescript
         fmt::format("--data {}: there is no such file or folder", text.given.string()));
   }
   if (fs::exists(text.given / data::kRecordFile)) {
-    check_prepared(text.given, description);
+    check_prepared(text, description);
     return add_training_set(folder, description, text.given);
   }
   const fs::path vocabulary = folder / description.vocabulary.value().file;
