@@ -67,6 +67,8 @@ Recipe random_recipe() {
   if (recipe.data.vocabulary != VocabularyKind::kSentencePiece) recipe.data.vocabulary_model = "";
   if (recipe.train.init.empty()) recipe.train.init = "x";  // as preferences need
   if (recipe.preference.loss != PreferenceLoss::kSigmoid) recipe.preference.label_smoothing = 0;
+  if (recipe.privacy.clip < 1e-6) recipe.privacy.clip = 0;
+  if (recipe.privacy.noise < 0.01) recipe.privacy.noise = 0;
   if (recipe.privacy.clip == 0) recipe.privacy.noise = 0;
   if (recipe.privacy.noise == 0) recipe.privacy.sampling = 1;
   recipe.model.heads = *rc::gen::inRange(1, 20);

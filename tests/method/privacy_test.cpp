@@ -62,6 +62,14 @@ TEST(Privacy, WhatItNeedsIsSaid) {
               HasSubstr("[privacy] noise = 1 needs clip > 0, got 0"));
   EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "privacy.sampling=0.5"}),
               HasSubstr("[privacy] sampling = 0.5 needs noise > 0"));
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "privacy.clip=1e-7"}),
+              HasSubstr("[privacy] clip must be 0 or at least 1e-06, got 1e-07"));
+  EXPECT_THAT(
+      refusal({"data.own=true", "sync.method=diloco", "privacy.clip=1", "privacy.noise=0.001"}),
+      HasSubstr("[privacy] noise must be 0 or at least 0.01, got 0.001"));
+  EXPECT_THAT(refusal({"data.own=true", "sync.method=diloco", "privacy.clip=1", "privacy.noise=1",
+                       "privacy.delta=0.1"}),
+              HasSubstr("[privacy] delta"));
   EXPECT_THAT(refusal({"sync.method=diloco", "privacy.clip=1"}),
               HasSubstr("[privacy] clip = 1.0 needs [data] own = true, got false"));
   EXPECT_THAT(refusal({"data.own=true", "sync.method=distro", "privacy.clip=1"}),

@@ -81,7 +81,13 @@ void check_preference(const Recipe& recipe) {
           preference.label_smoothing, name_of(preference.loss));
 }
 
+// Below the least values sums lose the noise in the rounding of fp32, or it hides nothing.
 void check_privacy(const PrivacySection& privacy) {
+  constexpr double kLeastClip = 1e-6, kLeastNoise = 0.01;
+  require(privacy.clip == 0 || privacy.clip >= kLeastClip,
+          "[privacy] clip must be 0 or at least {:g}, got {:g}", kLeastClip, privacy.clip);
+  require(!privacy.noisy() || privacy.noise >= kLeastNoise,
+          "[privacy] noise must be 0 or at least {:g}, got {:g}", kLeastNoise, privacy.noise);
   require(!privacy.noisy() || privacy.clip > 0,
           "[privacy] noise = {:g} needs clip > 0, got 0: noise hides what is bounded",
           privacy.noise);

@@ -201,16 +201,16 @@ void PreferenceSection::describe(Fields& fields) {
 }
 
 void PrivacySection::describe(Fields& fields) {
-  fields.number("clip", clip, "", 0, kInfinity,
+  fields.number("clip", clip, "", 0, 1e6,
                 "With data.own: the largest norm of what a member contributes to a sum, its change "
                 "of the weights; a larger one is scaled down to it. 0 means no clipping.");
-  fields.number("noise", noise, "", 0, 1e6,
+  fields.number("noise", noise, "", 0, 1e4,
                 "With data.own: the standard deviation of the Gaussian noise that each member adds "
                 "to each value of what it contributes, divided by clip. 0 means none.");
   fields.number_above("sampling", sampling, "", 0, 1,
                       "With noise: the probability with which a member contributes to a sum; it "
                       "draws in secret, and otherwise sends nothing but noise.");
-  fields.number_above("delta", delta, "", 0, 0.5,
+  fields.number_above("delta", delta, "", 0, 1e-3,
                       "With noise: the delta for which the epsilon of a member is stated.");
 }
 

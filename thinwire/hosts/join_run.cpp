@@ -31,6 +31,7 @@
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/worker.h"
 
 namespace thinwire::hosts {
 
@@ -242,7 +243,11 @@ SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options
 bool report_result(MemberConnection& connection, const member::MemberResult& result, double wait_s,
                    const events::MessageSink& message) {
   events::Summary summary = result.summary;
-  if (result.is_private) summary.train_loss = std::numeric_limits<double>::quiet_NaN();
+  if (result.is_private) {  // its own losses and weights tell of its text without noise
+    summary.train_loss = std::numeric_limits<double>::quiet_NaN();
+    std::erase_if(summary.val_loss,
+                  [](const auto& one) { return one.first.ends_with(train::kOwnWeightsSuffix); });
+  }
   const std::string text = events::print_summary(summary);
   const auto bytes = as_bytes(text);
   connection.requests().be_patient({});

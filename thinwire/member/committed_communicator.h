@@ -122,10 +122,11 @@ class CommittedCommunicator final : public transport::Communicator {
 // A worker's rounds from the ledger (train/round_source.h): who takes part, with which rows, and at
 // which learning rate. Waits for rounds that are not open yet.
 struct LedgerPace {
-  int64_t steps = 0;       // of the run
-  double row_seconds = 0;  // minimum time per row of this member in a step
-  bool own_rows = false;   // rows are of this member's own text, and only counted by the ledger
-  SpentOn spent_on = {};   // as MemberOptions (member.h)
+  int64_t steps = 0;        // of the run
+  double row_seconds = 0;   // minimum time per row of this member in a step
+  bool own_rows = false;    // rows are of this member's own text, and only counted by the ledger
+  SpentOn spent_on = {};    // as MemberOptions (member.h)
+  bool is_private = false;  // the run has noise, and offers do not say what was spent
 };
 
 // Everything referred to must outlive it. Its functions throw train::Aborted once the replica has

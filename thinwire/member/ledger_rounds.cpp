@@ -108,6 +108,7 @@ class LedgerRounds final : public train::RoundSource {
     if (rows == 0) return;
     const double least = static_cast<double>(rows) * source_.pace.row_seconds;
     if (seconds < least) source_.follower.pause_for(least - seconds);
+    if (source_.pace.is_private) return;  // it follows from the member's text
     membership::Spent spent;
     if (source_.pace.spent_on) spent = source_.pace.spent_on(seconds);
     spent.seconds = std::max(seconds, least);

@@ -163,8 +163,11 @@ class MemberRun {
     return recipe;
   }
 
-  // 0 unless it trains on its own text.
-  uint64_t own_rows() const { return recipe_.data.own ? text_.corpus->rows.count() : 0; }
+  // What it says of its own text: nothing, 0, unless shares of rows follow from that.
+  uint64_t own_rows() const {
+    const bool says = recipe_.data.own && recipe_.sync.shares == config::RowShares::kOwn;
+    return says ? text_.corpus->rows.count() : 0;
+  }
 
   AuditedRun audited_run() const {
     return {recipe_, layout_, plan_, text_.corpus->rows, options_.founding.run};
@@ -378,9 +381,9 @@ class MemberRun {
     }
     const train::MakeRounds make_rounds = [&](const config::Recipe&, uint64_t run,
                                               transport::Communicator&, PermitHold&) {
-      return ledger_rounds(
-          run, follower, communicator, plan_,
-          {recipe_.train.steps, options_.row_seconds, recipe_.data.own, options_.spent_on});
+      return ledger_rounds(run, follower, communicator, plan_,
+                           {recipe_.train.steps, options_.row_seconds, recipe_.data.own,
+                            options_.spent_on, recipe_.privacy.noisy()});
     };
     const bool joins = replica.completed > 0 && !replica.checkpoint;
     const train::RunContext context{
