@@ -48,6 +48,21 @@ class Hosts(HostsCase):
         self.assertEqual(server.finish(), -signal.SIGINT, server.messages)
         self.assertIn("the same command resumes", server.messages)
 
+    def test_a_slow_member_takes_fewer_rows_also_where_every_step_is_synchronised(self):
+        for method in ("distro", "allreduce"):
+            with self.subTest(method=method):
+                base, self.folder = self.folder, self.folder / method
+                self.folder.mkdir()
+                server = self.serve("train.workers=2", "train.batch=10", "train.steps=60", f"sync.method={method}",
+                                    "sync.shares=speed")
+                fast = self.join("fast", "--row-seconds", "0.01")
+                slow = self.join("slow", "--row-seconds", "0.04")
+                self.assert_complete(server, fast=fast, slow=slow)
+                few, many = sorted(one["rows"] for one in self.summary("serve")["members"])
+                self.assertEqual(few + many, 600)
+                self.assertGreater(many, 2.5 * few)
+                self.folder = base
+
     def test_members_say_the_energy_and_co2_of_what_they_contribute(self):
         server = self.serve("train.workers=2")
         members = [self.join("member0", "--watts", "1.8k", "--grid", "500"), self.join("member1", "--watts", "360W")]

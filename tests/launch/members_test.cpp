@@ -60,6 +60,19 @@ TEST_F(Members, SlowWorkersTakeFewerRows) {
   EXPECT_EQ(run(by_speed).digest, summary.digest);
 }
 
+// Speeds are measured over 10 steps, and in flight for 10 more.
+TEST_F(Members, SlowWorkersTakeFewerRowsOfMethodsThatSynchroniseEveryStep) {
+  for (const char* method : {"sync.method=allreduce", "sync.method=distro"}) {
+    std::vector<std::string> by_speed = kFastLinks;
+    by_speed.insert(by_speed.end(), {method, "sync.shares=speed", "train.steps=40"});
+    const events::Summary summary = run(by_speed);
+    EXPECT_NEAR(summary.seconds_over_links, 20 * 3 + 20 * 1.5, 0.01) << method;
+    ASSERT_EQ(messages().size(), 1u);
+    EXPECT_THAT(messages()[0], testing::HasSubstr("from step 21 on, the workers train on 96, 32"));
+    EXPECT_EQ(run(by_speed).digest, summary.digest);
+  }
+}
+
 // Without simulated links real times decide, and all workers use the same ones.
 TEST_F(Members, MeasuredSpeedsAreAgreedOn) {
   EXPECT_EQ(run({"sync.shares=speed", "train.workers=3", "diloco.overlap=eager"}).steps, 12);

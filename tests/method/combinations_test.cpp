@@ -57,11 +57,11 @@ TEST(Combinations, FeaturesAreAllValuesOfTheTables) {
 
 TEST(Combinations, SayWhatTheChecksSay) {
   EXPECT_TRUE(pair("adapter.kind = lora", "train.weights = bf16").works());
-  EXPECT_THAT(
-      tests::error_of([] {
-        load_recipe("", std::vector<std::string>{"sync.method=distro", "sync.shares=speed"});
-      }),
-      HasSubstr(pair("sync.method = distro", "sync.shares = speed").refusal));
+  EXPECT_THAT(tests::error_of([] {
+                load_recipe("", std::vector<std::string>{"sync.method=distro", "train.workers=2",
+                                                         "sync.absent=[\"1=1-1\"]"});
+              }),
+              HasSubstr(pair("sync.method = distro", "sync.absent = 1=1-1").refusal));
   EXPECT_TRUE(pair("adapter.kind = lora", "thinwire serve").works());
   EXPECT_THAT(
       pair("sync.within = allreduce", "thinwire serve").refusal,

@@ -263,9 +263,9 @@ void SyncSection::describe(Fields& fields) {
                  "exchanges with the other clusters.");
   fields.choice(
       "shares", shares,
-      "How a step's rows are divided among the workers, and with them their weights: equally; with "
-      "a method whose workers train independently, by the speed that each worker showed in recent "
-      "rounds; with data.own, by how many rows each member's own text has.");
+      "How a step's rows are divided among the workers, and with them their weights: equally; by "
+      "the speed that each worker showed in recent rounds; with data.own, by how many rows each "
+      "member's own text has.");
   fields.choice(
       "aggregate", aggregate,
       "How the workers' contributions become one: their mean; the mean after norms above "

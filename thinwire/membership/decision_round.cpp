@@ -178,7 +178,10 @@ void Decision::record_speeds(const Opening& opening) {
       if (one != nullptr) seconds = std::max(seconds, one->offer.spent.seconds);
     }
     const auto rows = static_cast<double>(share.rows.count * opening.steps.size());
-    const auto speed = static_cast<float>(rows / seconds);
+    auto speed = static_cast<float>(rows / seconds);
+    const float before = state_.members[static_cast<size_t>(share.member)].rows_per_second;
+    // A single step takes now more, now less.
+    if (opening.steps.size() == 1 && before > 0) speed = before + (speed - before) / 4;
     if (seconds > 0 && std::isfinite(speed) && speed > 0) {
       record_.changes.emplace_back(Speed{share.member, speed});
       speeds_[share.member] = speed;

@@ -69,7 +69,6 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"adapter.whole", {{"adapter.kind=lora", "train.init=MODEL"}}},
       {"data.records=labels", {encoder}},
       {"sync.shares=own", {{"data.own=true"}}},
-      {"sync.shares=speed", {outer}},
       {"data.records=numbers", {{"model.architecture=roberta", "roberta.labels=1"}}},
       {"data.records=preferences", {{"train.init=MODEL"}}},
       {"depth", {{"overlap=eager"}}},

@@ -73,7 +73,7 @@ OperationsAfter operations_of(const config::Recipe& recipe, std::span<const Tens
   if (recipe.sync.clustered()) {
     within = of_method(find_method(name_of(recipe.sync.within)), recipe, tensors, kind);
   }
-  return [&recipe, own, within, every = method.sync_every(recipe)](int64_t step) {
+  return [&recipe, own, within, every = speeds_every(recipe)](int64_t step) {
     std::vector<Operation> all = own(step);
     if (within) {
       for (Operation inside : within(step)) {

@@ -9,9 +9,6 @@ std::string range_of_clusters(const Recipe& recipe) {
   return fmt::format("clusters >= 1 and <= [train] workers = {}", recipe.train.workers);
 }
 
-constexpr Side kBySpeed{"sync.shares", [](const Recipe& recipe) {
-                          return recipe.sync.shares == config::RowShares::kSpeed;
-                        }};
 constexpr Side kLate{"sync.late", [](const Recipe& recipe) {
                        return recipe.sync.late != config::LateContributions::kDrop;
                      }};
@@ -37,11 +34,6 @@ std::span<const Pair> refusals_of_exchange() {
        {"sync.clusters", [](const Recipe& recipe) { return recipe.sync.clusters == 0; }},
        "[sync] within = {one} needs {able}, got none",
        range_of_clusters},
-      {kBySpeed, kEveryStep,
-       "[sync] shares = {one} needs {able}, got method = {other}, which synchronises all of them "
-       "every step: there are no rounds of independent steps over which workers' speeds could be "
-       "measured and agreed on",
-       local_update_methods},
       {kAbsent, kEveryStep,
        "[sync] absent = {one} needs {able}, got method = {other}, which synchronises all of them "
        "every step: there are no rounds of independent steps to be absent from",

@@ -58,6 +58,13 @@ const Method& find_method(std::string_view name) {
                                near.empty() ? "" : fmt::format("; did you mean {}?", near)));
 }
 
+int64_t speeds_every(const config::Recipe& recipe) {
+  constexpr int64_t kLeastSteps = 10;  // a single step takes now more, now less
+  const Method& method = find_method(recipe.sync.method);
+  const int64_t every = method.sync_every(recipe);
+  return method.local_updates ? every : (kLeastSteps + every - 1) / every * every;
+}
+
 schedule::Rounds rounds_of(const config::Recipe& recipe) {
   return {recipe.train.steps, find_method(recipe.sync.method).sync_every(recipe)};
 }

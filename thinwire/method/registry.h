@@ -23,6 +23,9 @@ const Method& find_method(std::string_view name);
 
 // The rounds of the recipe's run with its method.
 schedule::Rounds rounds_of(const config::Recipe& recipe);
+// The steps over which workers' speeds are measured, and after which rows are divided anew
+// (sync.shares): a round, or, where a step is one, several.
+int64_t speeds_every(const config::Recipe& recipe);
 
 // Prototypes of every method's, optimizer's, architecture's and adapter's section, for
 // config::load_recipe and explain_recipe.

@@ -67,12 +67,11 @@ Operation broadcast_of(const Operation& operation, uint64_t elements) {
           .due = operation.due};
 }
 
-Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
-                   int members) {
+Traffic with_speeds(const Traffic& mean, const config::Recipe& recipe, int members) {
   Traffic traffic = mean;
   if (recipe.sync.shares != config::RowShares::kSpeed || members == 1) return traffic;
   // After every round except the last two, whose speeds no later round could use.
-  const int64_t sends = std::max<int64_t>((recipe.train.steps - 1) / sync_every - 1, 0);
+  const int64_t sends = std::max<int64_t>((recipe.train.steps - 1) / speeds_every(recipe) - 1, 0);
   const double bytes =
       sizeof(float) * static_cast<double>(sends) / static_cast<double>(recipe.train.steps);
   traffic.sent_bytes += bytes;

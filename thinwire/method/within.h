@@ -57,7 +57,6 @@ Group across(const config::SyncSection& sync);
 Operation broadcast_of(const Operation& operation, uint64_t elements);
 
 // Adds the speeds that members send each other, if rows are divided by speed.
-Traffic add_speeds(const Traffic& mean, const config::Recipe& recipe, int64_t sync_every,
-                   int members);
+Traffic with_speeds(const Traffic& mean, const config::Recipe& recipe, int members);
 
 }  // namespace thinwire::method

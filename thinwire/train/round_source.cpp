@@ -132,7 +132,7 @@ float speed_in(const Bytes& payload) {
 MeasuredSpeeds::MeasuredSpeeds(const config::Recipe& recipe, transport::Communicator& communicator,
                                PermitHold& permits)
     : recipe_(recipe),
-      every_(method::rounds_of(recipe).every),
+      every_(method::speeds_every(recipe)),
       communicator_(communicator),
       permits_(permits) {
   if (recipe.sync.shares != config::RowShares::kSpeed) return;

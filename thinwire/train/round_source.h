@@ -98,9 +98,9 @@ std::unique_ptr<RoundSource> recipe_rounds(const config::Recipe& recipe, uint64_
                                            PermitHold& permits);
 
 // What the workers know about each other's speeds, if the recipe divides rows by speed (sync.shares
-// = "speed"). At the end of every round of sync_every steps each worker sends how many rows per
-// second it computed in that round, before its pseudo-gradient. All collect these speeds one round
-// later, so that no worker waits for them, and divide the following round by them.
+// = "speed"). At the end of every round (method::speeds_every) each worker sends how many rows per
+// second it computed in that round, before what the method exchanges. All collect these speeds one
+// round later, so that no worker waits for them, and divide the following round by them.
 // docs/members.md.
 class MeasuredSpeeds {
  public:

@@ -4,6 +4,7 @@
 #include "thinwire/method/gradient_sums.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/within.h"
 
 namespace thinwire::method {
 namespace {
@@ -30,7 +31,8 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   traffic.sent_bytes = sums.sent_bytes / members;
   traffic.received_bytes = sums.received_bytes / members;
   traffic.round_trips = sums.round_trips * (1 + bases.sums);
-  return traffic;
+  // Within clusters the method of these sends them.
+  return recipe.sync.clustered() ? traffic : with_speeds(traffic, recipe, members);
 }
 
 OperationsAfter operations(const config::Recipe& recipe, std::span<const TensorSpec> tensors,

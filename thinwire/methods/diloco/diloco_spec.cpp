@@ -144,7 +144,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   // Inactive workers send nothing.
   traffic.exact = traffic.exact && recipe.sync.absent.empty();
   traffic.pieces = std::move(pieces);
-  return add_speeds(traffic, recipe, options.sync_every, members);
+  return with_speeds(traffic, recipe, members);
 }
 
 // The steps completed when the sum of a fragment's `number`-th send is waited for.

@@ -14,6 +14,7 @@
 #include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/method/within.h"
 #include "thinwire/optimizers/adamw/adamw_spec.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
 
@@ -150,7 +151,9 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
       .round_trips = members > 1 ? 1.0 : 0.0,
       .exact = false,
       .overlap_steps = static_cast<double>(options.overlap * options.local_steps)};
-  return per_step(of_round, {recipe.train.steps, options.local_steps});
+  const Traffic mean = per_step(of_round, {recipe.train.steps, options.local_steps});
+  // Within clusters the method of these sends them.
+  return recipe.sync.clustered() ? mean : with_speeds(mean, recipe, members);
 }
 
 // Payloads of a round are waited for when the `overlap`-th round after it closes.

@@ -63,7 +63,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   traffic.round_trips += across.round_trips;
   traffic.exact = false;
   traffic.pieces = {piece};
-  return add_speeds(traffic, recipe, options.sync_every, members);
+  return with_speeds(traffic, recipe, members);
 }
 
 // In addition to the outer step's state: what was not sent.
