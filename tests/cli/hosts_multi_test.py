@@ -423,6 +423,19 @@ class Doors(HostsCase):
                            f"run.dir={self.folder}/serve", "--listen", "127.0.0.1:0")
         self.assert_refused(again, 2, "optim.lr was 0.003, is 0.5")
 
+    def test_rows_may_be_received_as_they_are_needed(self):
+        fields = ("train.workers=2", "train.steps=20", "sync.method=distro", "eval.every=10")
+        server = self.serve(*fields)
+        whole = self.join("whole")
+        needed = self.join("needed", "data.fetch=needed")
+        digest = self.assert_complete(server, whole=whole, needed=needed)
+        self.assertEqual(digest, self.trained_digest(*fields))
+        self.assertRegex(needed.messages, "fetches rows of the run's .*B of data as it needs them")
+        self.assertFalse((self.folder / "needed" / "data").exists())
+        shards = list((self.folder / "needed" / "data-needed").rglob("*.tws"))
+        self.assertTrue(shards)
+        self.assertEqual({shard.stat().st_size for shard in shards}, {64}, "only headers")
+
     def test_a_member_uses_its_own_data_only_if_it_is_the_runs(self):
         server = self.serve("train.workers=2", "train.steps=3")
         own = self.join("own", f"data.dir={self.root}/tokens")

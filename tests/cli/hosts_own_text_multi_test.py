@@ -115,6 +115,8 @@ class HostsOwnText(HostsCase):
         short = self.folder / "short.txt"
         short.write_text("one")
         self.assert_refused(self.joins("short", short), 1, "but one row of train.sequence = 16 needs 17")
+        self.assert_refused(self.joins("needed", self.text("needed-text", "words"), "data.fetch=needed"), 2,
+                            '[data] fetch must be "all" in a run with own = true, got "needed"')
 
     def test_an_ordinary_run_takes_no_text(self):
         self.serve("train.workers=2", "sync.method=diloco")

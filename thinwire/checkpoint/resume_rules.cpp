@@ -27,6 +27,8 @@ constexpr std::string_view kEnding = "steps are the same, but the run may end at
 constexpr std::array kRules = {
     ResumeRule{"run.name", OnChange::kSameBits},
     ResumeRule{"run.dir", OnChange::kSameBits},
+    ResumeRule{"data.fetch", OnChange::kSameBits},
+    ResumeRule{"data.fetch_cache", OnChange::kSameBits},
     ResumeRule{"data.*", OnChange::kData},
     ResumeRule{"model.recompute", OnChange::kSameBits},
     ResumeRule{"model.block_inputs", OnChange::kOtherBits,
@@ -122,6 +124,8 @@ std::string identity(const config::Recipe& recipe, IdentityOf whose) {
   drop(recipe, copy, defaults, whose);
   // 0 stands for 64 wherever 64 is possible.
   if (copy.data.validation_block == 64) copy.data.validation_block = 0;
+  // An identity was there before this field, whose value does not count.
+  copy.data.fetch = defaults.data.fetch;
   return config::print_changes(copy, defaults);
 }
 

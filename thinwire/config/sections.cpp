@@ -91,6 +91,12 @@ void DataSection::describe(Fields& fields) {
                  "for that; then at least one document is held out, and at least 4 kB of text or a "
                  "tenth of it, whichever is less.");
   fields.integer("shard_tokens", shard_tokens, "tokens", 1, kNoLimit, "Largest size of a shard.");
+  fields.choice("fetch", fetch,
+                "What a member of a run of many hosts receives of the run's data: all of it before "
+                "it takes part, or the rows that it needs, ahead of the steps that train on them. "
+                "Each member chooses.");
+  fields.integer("fetch_cache", fetch_cache, "B", 1'000'000, kNoLimit,
+                 "With fetch = needed: how much of the data is kept in memory.");
 }
 
 void ModelSection::describe(Fields& fields) {

@@ -97,6 +97,10 @@ constexpr std::span<const std::string_view> names_of(SentencePieceKind) {
   return kSentencePieceKindNames;
 }
 
+enum class FetchData : uint8_t { kAll, kNeeded };
+inline constexpr std::string_view kFetchDataNames[] = {"all", "needed"};
+constexpr std::span<const std::string_view> names_of(FetchData) { return kFetchDataNames; }
+
 // The table [data] of a recipe: text, vocabulary and token shards.
 struct DataSection final : SectionOf<DataSection> {
   std::string dir = "data/tokens";  // where the prepared shards and vocabulary are
@@ -123,6 +127,8 @@ struct DataSection final : SectionOf<DataSection> {
   double validation_fraction = 0.01;
   int64_t validation_block = 0;  // documents in one block of the interleaved split; 0: chosen
   int64_t shard_tokens = 100'000'000;
+  FetchData fetch = FetchData::kAll;
+  int64_t fetch_cache = 64'000'000;  // bytes that are kept with FetchData::kNeeded
   void describe(Fields& fields) override;
 };
 
@@ -205,8 +211,8 @@ enum class Within : uint8_t { kNone, kAllReduce, kDistro };
 inline constexpr std::string_view kWithinNames[] = {"none", "allreduce", "distro"};
 constexpr std::span<const std::string_view> names_of(Within) { return kWithinNames; }
 
-// How a step's rows are divided among workers: equally, by the speed of those that train
-// independently, or by how many rows the text of a member's own has (data.own).
+// How a step's rows are divided among workers: equally, by the speed that each of them showed, or
+// by how many rows the text of a member's own has (data.own).
 enum class RowShares : uint8_t { kEqual, kSpeed, kOwn };
 inline constexpr std::string_view kRowSharesNames[] = {"equal", "speed", "own"};
 constexpr std::span<const std::string_view> names_of(RowShares) { return kRowSharesNames; }

@@ -41,12 +41,16 @@ struct ReadSetting {
   void operator()(const config::NamedTarget&) const { (void)json.get<std::string>(); }
 };
 
+// Whether the field says where the prepared data are or how members receive them, and not what they
+// are.
+bool is_no_setting(std::string_view field) { return field == "dir" || field.starts_with("fetch"); }
+
 Json settings_of(config::DataSection data) {
   config::Fields fields;
   data.describe(fields);
   Json settings;
   for (const config::Field& field : fields.all()) {
-    if (field.name == "dir") continue;
+    if (is_no_setting(field.name)) continue;
     std::visit(WriteSetting{settings[field.name]}, field.target);
   }
   return settings;
@@ -116,7 +120,7 @@ Json read_settings(const Json& settings) {
   config::Fields fields;
   data.describe(fields);
   for (const config::Field& field : fields.all()) {
-    if (field.name == "dir" || !settings.contains(field.name)) continue;
+    if (is_no_setting(field.name) || !settings.contains(field.name)) continue;
     std::visit(ReadSetting{settings.at(field.name)}, field.target);
   }
   return settings.get<Json::object_t>();

@@ -10,7 +10,11 @@
 namespace thinwire::data {
 
 Rows::Rows(const TokenSet& tokens, int64_t sequence, uint64_t seed, const RowOptions& options)
-    : tokens_(&tokens), sequence_(sequence), seed_(seed), begin_(options.begin) {
+    : tokens_(&tokens),
+      sequence_(sequence),
+      seed_(seed),
+      begin_(options.begin),
+      step_rows_(options.step_rows) {
   if (sequence < 1) throw UsageError(fmt::format("train.sequence must be >= 1, got {}", sequence));
   if (tokens.kind() != ShardKind::kText) {
     records_ = std::make_shared<RecordPlan>(tokens, sequence, options.records);
@@ -50,6 +54,7 @@ RowBlock Rows::read(std::span<const uint64_t> indices) const {
   RowBlock block{std::vector<int32_t>(predictions + indices.size())};
   if (records_) block.weights.resize(predictions);
   if (begin_) block.begins.resize(predictions);
+  if (tokens_->elsewhere() && !records_) expect(indices);
   for (size_t i = 0; i < indices.size(); ++i) {
     const auto row = std::span(block.tokens).subspan(i * (sequence + 1), sequence + 1);
     const auto of_row = [&](auto& values) {
@@ -62,6 +67,15 @@ RowBlock Rows::read(std::span<const uint64_t> indices) const {
     }
   }
   return block;
+}
+
+void Rows::expect(std::span<const uint64_t> indices) const {
+  const auto sequence = static_cast<uint64_t>(sequence_);
+  for (uint64_t steps = 0; steps <= (step_rows_ == 0 ? 0 : kStepsExpected); ++steps) {
+    for (const uint64_t index : indices) {
+      tokens_->expect(place(index + steps * step_rows_) * sequence, sequence + 1);
+    }
+  }
 }
 
 void Rows::read_text(uint64_t place, std::span<int32_t> tokens, std::span<uint8_t> begins) const {

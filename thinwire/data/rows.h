@@ -29,7 +29,11 @@ struct RowOptions {
   // with this one: the EOS of the document before it, after which generation begins too. Rows of
   // pairs, and of texts with a class, always say it.
   std::optional<int32_t> begin = {};
+  // Rows of a step, of which a reader takes the same part in the next ones; where tokens are
+  // elsewhere those of the next kStepsExpected steps are expected. 0: not known.
+  uint64_t step_rows = 0;
 };
+inline constexpr uint64_t kStepsExpected = 16;
 
 // Rows, one after the other.
 struct RowBlock {
@@ -72,6 +76,7 @@ class Rows {
   const RecordPlan* records() const { return records_.get(); }
 
  private:
+  void expect(std::span<const uint64_t> indices) const;
   void read_text(uint64_t place, std::span<int32_t> tokens, std::span<uint8_t> begins) const;
 
   const TokenSet* tokens_;
@@ -79,6 +84,7 @@ class Rows {
   uint64_t count_;
   uint64_t seed_;
   std::optional<int32_t> begin_;
+  uint64_t step_rows_;
   bool permute_ = true;
   std::shared_ptr<const RecordPlan> records_;
 };

@@ -180,9 +180,23 @@ void ShardWriter::commit() {
   file_.commit();
 }
 
-ShardReader::ShardReader(const fs::path& path) : path_(path), file_(path) {
+ShardReader::ShardReader(const fs::path& path, ShardBytes* elsewhere)
+    : path_(path), file_(path), elsewhere_(elsewhere) {
   header_ = decode_header(path, file_.bytes());
-  check_size(path, header_, file_.bytes().size());
+  if (elsewhere_ == nullptr) check_size(path, header_, file_.bytes().size());
+}
+
+std::span<const uint8_t> ShardReader::bytes(uint64_t first, uint64_t count, Bytes& buffer) const {
+  if (elsewhere_ == nullptr) return file_.bytes().subspan(first, count);
+  buffer.resize(count);
+  elsewhere_->read(path_, first, buffer);
+  return buffer;
+}
+
+void ShardReader::expect(uint64_t first, uint64_t count) const {
+  if (elsewhere_ == nullptr) return;
+  elsewhere_->expect(path_, kShardHeaderBytes + first * header_.token_bytes,
+                     count * header_.token_bytes);
 }
 
 void ShardReader::verify() const {
@@ -196,24 +210,29 @@ void ShardReader::read(uint64_t first, std::span<int32_t> out) const {
     refuse(path_, fmt::format("holds {} tokens; {} from {} on were asked for", header_.tokens,
                               out.size(), first));
   }
-  const auto bytes = file_.bytes().subspan(kShardHeaderBytes + first * header_.token_bytes,
-                                           out.size() * header_.token_bytes);
+  Bytes buffer;
+  const auto tokens = bytes(kShardHeaderBytes + first * header_.token_bytes,
+                            out.size() * header_.token_bytes, buffer);
   if (header_.token_bytes == 2) {
-    widen<uint16_t>(bytes, out);
+    widen<uint16_t>(tokens, out);
   } else {
-    widen<uint32_t>(bytes, out);
+    widen<uint32_t>(tokens, out);
   }
 }
 
 bool ShardReader::learnt(uint64_t token) const {
   const uint64_t mask = kShardHeaderBytes + header_.tokens * header_.token_bytes;
-  return ((file_.bytes()[mask + token / 8] >> (token % 8)) & 1U) != 0;
+  Bytes buffer;
+  return ((bytes(mask + token / 8, 1, buffer).front() >> (token % 8)) & 1U) != 0;
 }
 
 std::vector<uint32_t> ShardReader::lengths() const {
-  const auto bytes = file_.bytes().last(header_.documents * sizeof(uint32_t));
+  Bytes buffer;
+  const auto coded =
+      bytes(kShardHeaderBytes + header_.tokens * header_.token_bytes + header_.mask_bytes(),
+            header_.documents * sizeof(uint32_t), buffer);
   std::vector<uint32_t> lengths(header_.documents);
-  std::memcpy(lengths.data(), bytes.data(), bytes.size());
+  std::memcpy(lengths.data(), coded.data(), coded.size());
   uint64_t sum = 0;
   for (const uint32_t length : lengths) sum += length;
   if (sum != header_.tokens) {
@@ -223,11 +242,13 @@ std::vector<uint32_t> ShardReader::lengths() const {
   return lengths;
 }
 
-TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool verify) {
+TokenSet TokenSet::open(const fs::path& folder, uint64_t vocabulary_digest, bool verify,
+                        ShardBytes* elsewhere) {
   TokenSet set;
   set.folder_ = folder;
+  set.elsewhere_ = elsewhere != nullptr;
   for (uint64_t number = 0; fs::exists(folder / shard_name(number)); ++number) {
-    const ShardReader& shard = set.shards_.emplace_back(folder / shard_name(number));
+    const ShardReader& shard = set.shards_.emplace_back(folder / shard_name(number), elsewhere);
     if (shard.header().vocabulary_digest != vocabulary_digest) {
       refuse(
           shard.path(),
@@ -285,6 +306,16 @@ void TokenSet::read(uint64_t first, std::span<int32_t> out) const {
     out = out.subspan(count);
     first += count;
     ++shard;
+  }
+}
+
+void TokenSet::expect(uint64_t first, uint64_t count) const {
+  const uint64_t end = std::min(first + count, tokens());
+  for (size_t shard = shard_of(first); first < end; ++shard) {
+    const uint64_t offset = first - starts_[shard];
+    const uint64_t here = std::min(end - first, shards_[shard].tokens() - offset);
+    shards_[shard].expect(offset, here);
+    first += here;
   }
 }
 

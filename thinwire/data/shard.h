@@ -93,12 +93,24 @@ class ShardWriter {
   std::vector<uint32_t> lengths_;  // likewise
 };
 
+// Where the bytes of shards are that this machine does not have: there are files with their names,
+// of which only the header is there. Thread-safe.
+class ShardBytes {
+ public:
+  virtual ~ShardBytes() = default;
+  // The bytes of the shard's file from `first` on. Waits for them. Throws Error.
+  virtual void read(const fs::path& shard, uint64_t first, std::span<uint8_t> out) = 0;
+  // They are going to be read.
+  virtual void expect(const fs::path& shard, uint64_t first, uint64_t count) = 0;
+};
+
 // One shard, mapped. The constructor checks magic, version, header hash and file size; verify()
 // also checks every token byte. Errors name the file and say whether it is not a shard, truncated
 // or altered.
 class ShardReader {
  public:
-  explicit ShardReader(const fs::path& path);
+  // `elsewhere`: has what follows the header, and outlives this; null: the file does.
+  explicit ShardReader(const fs::path& path, ShardBytes* elsewhere = nullptr);
 
   const ShardHeader& header() const { return header_; }
   const fs::path& path() const { return path_; }
@@ -106,15 +118,21 @@ class ShardReader {
   void verify() const;
   // Tokens [first, first + out.size()); throws Error if that reaches past the end.
   void read(uint64_t first, std::span<int32_t> out) const;
+  // Tokens that are going to be read.
+  void expect(uint64_t first, uint64_t count) const;
   // Only for records: whether a token counts in the loss, and the number of tokens of each record.
   // lengths() throws Error unless they add up to tokens().
   bool learnt(uint64_t token) const;
   std::vector<uint32_t> lengths() const;
 
  private:
+  // `buffer` holds them if they are elsewhere.
+  std::span<const uint8_t> bytes(uint64_t first, uint64_t count, Bytes& buffer) const;
+
   fs::path path_;
   MappedFile file_;
   ShardHeader header_;
+  ShardBytes* elsewhere_;
 };
 
 // All shards of a folder (00000.tws, 00001.tws, ...) as one sequence of tokens. Reading is
@@ -123,8 +141,9 @@ class TokenSet {
  public:
   // Throws Error if there is no shard, or if a shard is missing in the sequence of numbers,
   // damaged, made with another vocabulary, or if some hold records (or pairs) and some do not.
-  // verify: check the tokens' hash too.
-  static TokenSet open(const fs::path& folder, uint64_t vocabulary_digest, bool verify);
+  // verify: check the tokens' hash too. `elsewhere`: as ShardReader.
+  static TokenSet open(const fs::path& folder, uint64_t vocabulary_digest, bool verify,
+                       ShardBytes* elsewhere = nullptr);
 
   uint64_t tokens() const { return starts_.back(); }
   uint64_t documents() const;
@@ -138,9 +157,13 @@ class TokenSet {
   }
   bool learnt(uint64_t token) const;
   void read(uint64_t first, std::span<int32_t> out) const;
+  // Whether the tokens are elsewhere; those that are going to be read.
+  bool elsewhere() const { return elsewhere_; }
+  void expect(uint64_t first, uint64_t count) const;
 
  private:
   fs::path folder_;
+  bool elsewhere_ = false;
   size_t shard_of(uint64_t token) const;
 
   std::vector<ShardReader> shards_;
@@ -158,8 +181,10 @@ inline constexpr uint64_t kHashedAtOnce = uint64_t{4} << 30;
 
 // Every set that prepare.json lists, by name; the training set is "train". Throws Error if a shard
 // is missing, is not the one that was prepared (by count and by the checksum of its tokens in its
-// header), is damaged, belongs to another vocabulary, or exists without being listed.
+// header), is damaged, belongs to another vocabulary, or exists without being listed. `elsewhere`:
+// as ShardReader; nothing is hashed then.
 std::map<std::string, TokenSet> open_sets(const fs::path& folder, uint64_t vocabulary_digest,
-                                          uint64_t hashed_at_once = kHashedAtOnce);
+                                          uint64_t hashed_at_once = kHashedAtOnce,
+                                          ShardBytes* elsewhere = nullptr);
 
 }  // namespace thinwire::data

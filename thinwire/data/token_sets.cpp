@@ -55,20 +55,21 @@ void check_prepared(const TokenSet& tokens, const SetSummary& set, const fs::pat
 }  // namespace
 
 std::map<std::string, TokenSet> open_sets(const fs::path& folder, uint64_t vocabulary_digest,
-                                          uint64_t hashed_at_once) {
+                                          uint64_t hashed_at_once, ShardBytes* elsewhere) {
   const PrepareRecord record = load_record(folder);
   refuse_unlisted(folder, record.summary);
   std::map<std::string, TokenSet> sets;
   uint64_t bytes = 0;
   for (const SetSummary& set : record.summary.sets) {
-    TokenSet tokens = TokenSet::open(set_folder(folder, set.name), vocabulary_digest, false);
+    TokenSet tokens =
+        TokenSet::open(set_folder(folder, set.name), vocabulary_digest, false, elsewhere);
     check_prepared(tokens, set, folder);
     for (const ShardReader& shard : tokens.shards()) {
       bytes += shard.tokens() * shard.header().token_bytes;
     }
     sets.emplace(set.name, std::move(tokens));
   }
-  if (bytes > hashed_at_once) return sets;
+  if (bytes > hashed_at_once || elsewhere != nullptr) return sets;
   for (const auto& [name, tokens] : sets) {
     for (const ShardReader& shard : tokens.shards()) shard.verify();
   }

@@ -17,9 +17,11 @@
 #include "thinwire/checkpoint/folder_claim.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/access.h"
+#include "thinwire/hosts/fetched_shards.h"
 #include "thinwire/hosts/final_weights.h"
 #include "thinwire/hosts/join_privacy.h"
 #include "thinwire/hosts/member_connection.h"
+#include "thinwire/hosts/needed_data.h"
 #include "thinwire/hosts/own_text.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
@@ -52,7 +54,8 @@ namespace {
 
 constexpr const char* kSummaryFile = "summary.json";
 constexpr const char* kDataFolder = "data";
-constexpr double kUploadSeconds = 600;  // for a shard to reach the store
+constexpr const char* kNeededFolder = "data-needed";  // has shards' headers only
+constexpr double kUploadSeconds = 600;                // for a shard to reach the store
 constexpr size_t kShownOfRun = 8;
 
 fs::path folder_of(const JoinOptions& options, const config::Recipe& local) {
@@ -134,8 +137,14 @@ void check_model(const config::Recipe& recipe, const RunDescription& description
 }
 
 // Whose text the run is trained on.
-void check_own_text(const config::Recipe& recipe, const JoinOptions& options) {
+void check_own_text(const config::Recipe& recipe, const JoinOptions& options,
+                    config::FetchData fetch) {
   if (options.audits) method::check_command(recipe, method::Command::kAudit);
+  if (recipe.data.own && fetch == config::FetchData::kNeeded) {
+    throw UsageError(
+        "[data] fetch must be \"all\" in a run with own = true, got \"needed\": the rows that this "
+        "member trains on are of its own text, and never fetched");
+  }
   const bool named = !options.own_text.empty();
   if (recipe.data.own == named) return;
   throw UsageError(named ? "--data: the run has a text that all members train on, which they "
@@ -159,20 +168,32 @@ fs::path find_own_data(MemberConnection& connection, const JoinOptions& options,
   return received;
 }
 
-// The folder with the run's data: this machine's own, or where it was received. With an external
-// model there is none, and it is not used.
-fs::path find_data(MemberConnection& connection, const JoinOptions& options,
-                   const RunDescription& description, const config::Recipe& local,
-                   const fs::path& folder) {
-  if (!description.vocabulary) return local.data.dir;
+// The run's data: in a folder; or `shards` has the tokens, of which the folder has the headers.
+struct FoundData {
+  fs::path folder;
+  std::unique_ptr<FetchedShards> shards = {};
+};
+
+// With an external model there are none, and the folder is not used.
+FoundData find_data(MemberConnection& connection, const JoinOptions& options,
+                    const RunDescription& description, const config::Recipe& local,
+                    const fs::path& folder) {
+  if (!description.vocabulary) return {local.data.dir};
   fs::path received = folder / kDataFolder;
   if (local.given.contains("data.dir")) {
     const std::string why_not = differs_from(local.data.dir, description);
-    if (why_not.empty()) return local.data.dir;
+    if (why_not.empty()) return {local.data.dir};
     options.display.message(fmt::format("data.dir {} {}; the run's data is received into {}",
                                         local.data.dir, why_not, received.string()));
   }
-  if (differs_from(received, description).empty()) return received;
+  if (differs_from(received, description).empty()) return {received};
+  if (local.data.fetch == config::FetchData::kNeeded) {
+    const NeededData needed{folder / kNeededFolder, options.access.founder,
+                            static_cast<uint64_t>(local.data.fetch_cache), options.stop};
+    return {needed.folder, fetch_as_needed(connection, needed, description,
+                                           receive(connection, options, "the run's vocabulary"),
+                                           options.display.message)};
+  }
   options.display.message(fmt::format("receives {} of data into {}",
                                       format_bytes(static_cast<double>(description.data_bytes())),
                                       received.string()));
@@ -181,7 +202,7 @@ fs::path find_data(MemberConnection& connection, const JoinOptions& options,
     throw Error(
         fmt::format("{} {}, although it was received from the run", received.string(), why));
   }
-  return received;
+  return {received};
 }
 
 // Where the run's base is or will be: in a folder of this machine, or in what is received; empty if
@@ -294,20 +315,21 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   const fs::path base = base_folder(description, local, folder);
   const config::Recipe unplaced =
       member_recipe(description.recipe, options.overrides, folder, {}, base);
-  check_own_text(unplaced, options);
+  check_own_text(unplaced, options, local.data.fetch);
   if (!options.audits) {
     tell_privacy(unplaced, folder, steps_before(folder), options.most_epsilon,
                  options.display.message);
   }
   check_model(unplaced, description, options);
   check_cap(unplaced, limits);
-  const fs::path data = unplaced.data.own
-                            ? find_own_data(connection, options, description, unplaced, folder)
-                            : find_data(connection, options, description, local, folder);
+  const FoundData data =
+      unplaced.data.own
+          ? FoundData{find_own_data(connection, options, description, unplaced, folder)}
+          : find_data(connection, options, description, local, folder);
   if (base == folder / kBaseFolder) find_base(connection, options, *description.base, base);
   find_tasks(connection, options, description, folder);
   const config::Recipe recipe =
-      member_recipe(description.recipe, options.overrides, folder, data, base);
+      member_recipe(description.recipe, options.overrides, folder, data.folder, base);
   const SelfCheck check = check_machine(connection, options, description.founding, recipe, limits);
   const fs::path recipe_file = folder / checkpoint::kRecipeFile;
   if (!fs::exists(recipe_file)) write_file(recipe_file, config::print_recipe(recipe));
@@ -315,6 +337,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
   member::MemberOptions member;
   member.recipe = recipe;
   member.founding = description.founding;
+  member.shards = data.shards.get();
   member.model_files = model_files(connection, options, description, folder);
   if (description.base) member.base_digest = description.base->digest;
   member.down_bytes_s = check.link ? check.link->down_bytes_s : 0;
@@ -429,6 +452,11 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kJoin);
   check_run(folder, options.access);
   if (options.access.mailbox) check_outside_mailbox(folder, options.access.address());
+  if (options.access.mailbox && local.data.fetch == config::FetchData::kNeeded) {
+    throw UsageError(
+        "[data] fetch must be \"all\" with a mailbox, got \"needed\": each answer would wait for "
+        "what copies its folder");
+  }
   if (!options.site.empty() && !options.access.sites) {
     throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
   }

@@ -11,6 +11,7 @@
 #include "thinwire/base/nkey.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/entrance.h"
+#include "thinwire/hosts/fetched_shards.h"
 #include "thinwire/hosts/served_run.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/transport/nats/join_token.h"
@@ -197,6 +198,8 @@ void RequestHandler::answer(const RequestServer::IncomingRequest& incoming) {
       return place(incoming);
     case RequestKind::kWeights:
       return answer_weights(incoming);
+    case RequestKind::kParts:
+      return answer_parts(incoming);
   }
 }
 
@@ -259,6 +262,14 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
   Upload& upload = uploads_.emplace_back(Upload{name, {}, {incoming}});
   if (callbacks_.provides) callbacks_.provides(name);
   courier_.put(std::move(bytes), transport::Priority::kBulk, upload.stored.setter());
+}
+
+void RequestHandler::answer_parts(const RequestServer::IncomingRequest& incoming) {
+  const auto ranges = decode_ranges(incoming.request.body);
+  if (!ranges) return requests_.refuse(incoming, ranges.error().message);
+  Result<Bytes> bytes = read_ranges(files_, *ranges);
+  if (!bytes) return requests_.refuse(incoming, bytes.error().message);
+  requests_.grant(incoming, std::move(*bytes));
 }
 
 void RequestHandler::finish_uploads() {

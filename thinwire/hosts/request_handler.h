@@ -142,6 +142,7 @@ class RequestHandler {
   void provide(const RequestServer::IncomingRequest& incoming);
   void take_result(const RequestServer::IncomingRequest& incoming, bool answers);
   void answer_weights(const RequestServer::IncomingRequest& incoming);
+  void answer_parts(const RequestServer::IncomingRequest& incoming);
   void finish_uploads();
   void place(const RequestServer::IncomingRequest& incoming);
   void finish_placements();

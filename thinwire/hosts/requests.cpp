@@ -75,7 +75,7 @@ Result<Request> decode_request(std::span<const uint8_t> bytes, const PublicKey& 
   request.requester.bytes = get_array<32>(in);
   request.body = rest(in);
   const bool known = what >= static_cast<uint8_t>(RequestKind::kEnrol) &&
-                     what <= static_cast<uint8_t>(RequestKind::kWeights);
+                     what <= static_cast<uint8_t>(RequestKind::kParts);
   if (!in.ok() || !known) return not_a_message(kRequest, kMalformed);
   if (request.run != run || !verify(request.requester, message->signed_part, message->signature)) {
     return not_a_message(kRequest, kForged);

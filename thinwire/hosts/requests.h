@@ -48,6 +48,8 @@ enum class RequestKind : uint8_t {
   // The run's final weights; body: empty while the requester stores them, then the name and the
   // length of the list of their parts. Answer: a WeightsAnswer
   kWeights = 8,
+  // Parts of files of the description; body: which (fetched_shards.h). Answer: their bytes
+  kParts = 9,
 };
 
 // Made at random; pairs an answer with its request.

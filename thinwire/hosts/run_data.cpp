@@ -99,13 +99,14 @@ std::vector<DataFile> data_files(const RunDescription& description) {
   return files;
 }
 
-std::string differs_from(const fs::path& folder, const RunDescription& description) {
+std::string differs_from(const fs::path& folder, const RunDescription& description,
+                         data::ShardBytes* elsewhere) {
   if (!fs::is_directory(folder)) return "does not exist";
   const uint64_t digest = description.vocabulary.value().digest;
   try {
     const auto vocabulary = data::Vocabulary::load(folder);
     if (vocabulary->digest() != digest) return "has a different vocabulary";
-    const auto sets = data::open_sets(folder, vocabulary->digest());
+    const auto sets = data::open_sets(folder, vocabulary->digest(), data::kHashedAtOnce, elsewhere);
     for (const DescribedSet& set : description.sets) {
       const auto own = sets.find(set.name);
       if (own == sets.end()) return fmt::format("has no set '{}'", set.name);
@@ -141,6 +142,22 @@ void receive_data(const fs::path& folder, const RunDescription& description,
     done += one.blob.bytes;
     show_progress();
   }
+  write_file(folder / data::kRecordFile, prepare_json(description));
+}
+
+void receive_headers(const fs::path& folder, const RunDescription& description,
+                     const Reception& reception, std::span<const Bytes> headers) {
+  const std::vector<DataFile> files = data_files(description);
+  const auto write = [&](const DataFile& one, const Bytes& bytes) {
+    fs::create_directories((folder / one.file).parent_path());
+    AtomicFile out(folder / one.file);
+    out.write(bytes);
+    out.commit();
+  };
+  if (!is_there(folder / files.front().file, files.front().blob)) {
+    write(files.front(), reception.fetch(files.front().blob));
+  }
+  for (size_t i = 0; i < headers.size(); ++i) write(files[i + 1], headers[i]);
   write_file(folder / data::kRecordFile, prepare_json(description));
 }
 

@@ -50,7 +50,9 @@ std::vector<DataFile> data_files(const RunDescription& description);
 
 // Why `folder` does not hold exactly the run's vocabulary and token sets, as part of a sentence; an
 // empty string if it does.
-std::string differs_from(const fs::path& folder, const RunDescription& description);
+// `elsewhere`: as data::ShardReader.
+std::string differs_from(const fs::path& folder, const RunDescription& description,
+                         data::ShardBytes* elsewhere = nullptr);
 
 struct Reception {
   // Returns the bytes of a blob, checked; its exceptions end the reception.
@@ -62,6 +64,12 @@ struct Reception {
 // Makes `folder` a prepared folder with the run's data. Files that are there and intact are kept.
 void receive_data(const fs::path& folder, const RunDescription& description,
                   const Reception& reception);
+
+// Makes `folder` one with the run's vocabulary and record, and the headers of its shards, whose
+// bytes are elsewhere. `headers`: the first kShardHeaderBytes of each shard, in the description's
+// order.
+void receive_headers(const fs::path& folder, const RunDescription& description,
+                     const Reception& reception, std::span<const Bytes> headers);
 
 // Makes the training set of `prepared`, a prepared folder with the run's vocabulary, that of
 // `folder`, which receive_data has made of a description without one. It is linked, not copied.

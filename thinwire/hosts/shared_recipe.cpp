@@ -21,10 +21,10 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr std::array<std::string_view, 11> kLocal = {
-    "run.dir",           "data.dir",        "train.init",     "train.threads",
-    "train.device",      "train.precision", "train.launcher", "train.offload",
-    "train.offload_dir", "log.*",           "links.*"};
+constexpr std::array<std::string_view, 13> kLocal = {
+    "run.dir",           "data.dir",     "data.fetch",      "data.fetch_cache", "train.init",
+    "train.threads",     "train.device", "train.precision", "train.launcher",   "train.offload",
+    "train.offload_dir", "log.*",        "links.*"};
 // Replaced by what the description carries instead.
 constexpr std::array<std::string_view, 5> kReplaced = {"data.*", "eval.data", "train.init",
                                                        "train.launcher", "adapter.init"};
@@ -115,7 +115,14 @@ std::string shared_recipe_text(const config::Recipe& resolved) {
   return config::print_recipe(shared_part(resolved));
 }
 
-void check_servable(const config::Recipe& recipe) { member::check_hosted(recipe); }
+void check_servable(const config::Recipe& recipe) {
+  if (recipe.data.fetch == config::FetchData::kNeeded) {
+    throw UsageError(
+        "[data] fetch must be \"all\" for `thinwire serve`, got \"needed\": each member chooses "
+        "(`thinwire join ... data.fetch=needed`)");
+  }
+  member::check_hosted(recipe);
+}
 
 std::vector<std::string> shared_differences(const config::Recipe& before,
                                             const config::Recipe& now) {
@@ -133,8 +140,9 @@ void check_local_overrides(std::span<const std::string> overrides) {
     if (is_machine_local(field)) continue;
     throw UsageError(
         fmt::format("{}: {} belongs to the run, and its coordinator sets it; a member may set "
-                    "run.dir, data.dir, train.init, train.threads, train.device, train.precision, "
-                    "train.offload, train.offload_dir, train.launcher, log.* and links.*",
+                    "run.dir, data.dir, data.fetch, data.fetch_cache, train.init, train.threads, "
+                    "train.device, train.precision, train.offload, train.offload_dir, "
+                    "train.launcher, log.* and links.*",
                     one, field));
   }
   config::Recipe local = method::load_recipe({}, overrides);

@@ -78,7 +78,7 @@ class MemberRun {
         courier_(courier),
         signer_(signer) {
     if (text_.vocabulary) {
-      text_.corpus.emplace(recipe_, *text_.vocabulary);
+      text_.corpus.emplace(recipe_, *text_.vocabulary, options_.shards);
       text_.tasks = train::read_member_tasks(recipe_, *text_.vocabulary, folder_.path());
     }
     if (options_.audits) check_audited(recipe_);

@@ -22,6 +22,7 @@
 
 #include "thinwire/base/signature.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/data/shard.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/events/run_log.h"
 #include "thinwire/events/summary.h"
@@ -72,6 +73,9 @@ struct MemberOptions {
   // train.init, which is empty without one, an adapter's base.
   config::Recipe recipe;
   membership::Founding founding;  // of the run; a ledger with another one is ignored
+  // Has the tokens if data.dir has no more than the shards' headers; else null. May be used until
+  // run_member returns.
+  data::ShardBytes* shards = nullptr;
   // Files by name that its checkpoints keep for an export, which are the run's (origin_files).
   std::map<std::string, std::string> model_files = {};
   // The digest of an adapter's base, which recipe.train.init holds; 0: there is none.

@@ -60,6 +60,9 @@ const Refusal kRefusals[] = {
     {kTrain, "data.own", "false", [](const Recipe& recipe) { return recipe.data.own; },
      "the workers of one command read one prepared text; members of `thinwire serve` may each have "
      "their own"},
+    {kTrain, "data.fetch", "\"all\"",
+     [](const Recipe& recipe) { return recipe.data.fetch != config::FetchData::kAll; },
+     "the data are on this machine; members of a run of many hosts fetch them"},
     {kServe, "sync.within", "\"none\"",
      [](const Recipe& recipe) { return recipe.sync.clustered(); },
      "members cannot form clusters yet"},

@@ -21,17 +21,10 @@ namespace {
 using Ways = std::vector<Overrides>;
 
 // Tables and fields that describe the text, the model or the learning rate, or what is printed.
-constexpr std::array<std::string_view, 11> kNoFeatures = {"run.",
-                                                          "data.document",
-                                                          "data.invalid_utf8",
-                                                          "data.bad_lines",
-                                                          "data.vocabulary",
-                                                          "schedule.",
-                                                          "data.vocabulary_type",
-                                                          "log.",
-                                                          "llama.",
-                                                          "roberta.",
-                                                          "external."};
+constexpr std::array<std::string_view, 12> kNoFeatures = {
+    "run.",       "data.document", "data.invalid_utf8",    "data.bad_lines", "data.vocabulary",
+    "data.fetch", "schedule.",     "data.vocabulary_type", "log.",           "llama.",
+    "roberta.",   "external."};
 
 // Features with numbers or lists.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 17> kOthers = {{

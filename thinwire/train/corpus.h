@@ -17,14 +17,16 @@
 
 namespace thinwire::train {
 
-// Opened from recipe.data.dir; the order of the rows follows from run.seed. Throws Error for data
-// that was prepared with another vocabulary.
+// Opened from recipe.data.dir; the order of the rows follows from run.seed. `elsewhere`: has the
+// tokens of which that folder has no more than the shards' headers (data::ShardReader), and
+// outlives this; else null. Throws Error for data that was prepared with another vocabulary.
 struct Corpus {
-  Corpus(const config::Recipe& recipe, const data::Vocabulary& vocabulary)
-      : sets(data::open_sets(recipe.data.dir, vocabulary.digest())),
+  Corpus(const config::Recipe& recipe, const data::Vocabulary& vocabulary,
+         data::ShardBytes* elsewhere = nullptr)
+      : sets(data::open_sets(recipe.data.dir, vocabulary.digest(), data::kHashedAtOnce, elsewhere)),
         rows(sets.at("train"), recipe.train.sequence,
              derive_seed(static_cast<uint64_t>(recipe.run.seed), "data"),
-             row_options(recipe, vocabulary)) {
+             row_options(recipe, vocabulary, static_cast<uint64_t>(recipe.train.batch))) {
     for (const auto& [name, tokens] : sets) {
       check_kind(recipe, tokens);
       digests.emplace(name, tokens.digest());
@@ -35,8 +37,9 @@ struct Corpus {
   }
 
   static data::RowOptions row_options(const config::Recipe& recipe,
-                                      const data::Vocabulary& vocabulary) {
+                                      const data::Vocabulary& vocabulary, uint64_t step_rows = 0) {
     data::RowOptions options{{recipe.train.packing, recipe.train.long_records}};
+    options.step_rows = step_rows;
     if (recipe.train.separate_documents) options.begin = vocabulary.eos();
     return options;
   }
