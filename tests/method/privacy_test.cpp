@@ -42,7 +42,7 @@ TEST(Privacy, PlannedSumsAreTheOperationsOfTheRun) {
 
 TEST(Privacy, SumsThatAreStillToComeFollowTheStepsBefore) {
   const config::Recipe streaming =
-      recipe({"sync.method=streaming", "streaming.sync_every=4", "streaming.fragment_layers=1"});
+      recipe({"sync.method=streaming", "streaming.sync_every=12", "streaming.fragment_layers=1"});
   const uint64_t all = planned_sums(streaming);
   EXPECT_LT(planned_sums(streaming, 5), all);
   EXPECT_GT(planned_sums(streaming, 5), 0u);
