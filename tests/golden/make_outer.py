@@ -51,6 +51,7 @@ SEEDS = {
     "bf16": 13, "fp8": 245, "fp4": 37, "int2": 30, "fp4_feedback": 87, "int2_feedback": 75, "inner2_mix": 21,
     "eager_feedback": 8, "eager_feedback_after": 91, "eager_partial": 69, "streaming_uneven": 81, "streaming_inner": 70,
     "streaming_eager_feedback": 99, "muon_int2": 18,
+    "int1_summed": 50, "slices_summed": 25, "eager_summed": 48,
     "int1": 36, "int1_feedback": 72, "int1_weights": 40, "int2_weights": 23, "slices_inner": 69, "slices_weights": 1,
     "members_weights": 43, "two_stage_weights": 49,
     "two_stage_sparseloco": 47, "sparseloco_nesterov": 33, "members_sparseloco": 1,

@@ -19,7 +19,7 @@ streaming there is one fragment.
                  momentum  v = mu*v + R;  theta_c -= lr * v
                  sgd       theta_c -= lr * R
                  average   the same with lr 1
-                 int1, and errors in weights: R is the sum itself
+                 int1, and errors in weights: R is the sum itself, unless sum_wire says how it is coded
     errors       in weights (error_in): nothing is added to c_m; after R was applied, theta_m = theta_c - r_m instead of
                  theta_c, where r_m = (c_m - Q(c_m)) / w_m, or Delta_m where w_m is 0. After the last step theta_m =
                  theta_c.
@@ -96,6 +96,7 @@ class Options:
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
     wire: str = "fp32"             # fp32 | bf16 | fp8 | fp4 | int2 | int1
+    sum_wire: str = "same"         # same | fp32 | bf16 | fp8 | fp4
     error_feedback: bool = False
     error_in: str = "buffer"       # buffer | weights
     overlap: str = "none"          # none | inner | delayed | eager
@@ -343,8 +344,9 @@ class Run:
             senders = sum(self.f(weight) * (q != 0) for q, weight in zip(contributions, self.weights))
             total = np.where(senders > 0, total / np.where(senders > 0, senders, 1), total).astype(self.f)
         in_weights = self.opt.error_feedback and self.opt.error_in == "weights"
-        gathered = self.opt.chunk or self.opt.wire == "int1" or in_weights
-        return total if gathered else as_received(total, self.opt.wire, Margins())
+        same = self.opt.sum_wire == "same"
+        gathered = self.opt.chunk or (same and (self.opt.wire == "int1" or in_weights))
+        return total if gathered else as_received(total, self.opt.wire if same else self.opt.sum_wire, Margins())
 
     def send(self, p):
         place, real = self.places[p], self.layout.real[self.places[p]]

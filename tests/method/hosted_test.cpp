@@ -50,12 +50,34 @@ TEST(HostedTraffic, OfASumThatTheCoordinatorFormsIsOneContributionInEachDirectio
   EXPECT_DOUBLE_EQ(hosted("diloco", fields, 2).received_bytes, 4 * 64 / 10.0);
 }
 
+// What a member receives does not grow with the members: 8 bits a value instead of one from each.
+TEST(HostedTraffic, OfOneBitWithASumInAFormatOfItsOwn) {
+  const std::vector<TensorSpec> tensors = {{"a", {256, 64}}};
+  std::vector<std::string> fields = {"sync.method=diloco", "diloco.sync_every=10",
+                                     "diloco.wire=int1", "sync.sums=coordinator"};
+  const auto traffic = [&](int members) {
+    const config::Recipe recipe = load_recipe("", fields);
+    return hosted_traffic(find_method("diloco").traffic(recipe, tensors, members), recipe.sync.sums,
+                          members);
+  };
+  const double contribution = 64 * (2 + 256 / 8) / 10.0;
+  EXPECT_DOUBLE_EQ(traffic(8).received_bytes, 7 * contribution);
+  EXPECT_DOUBLE_EQ(traffic(1000).received_bytes, 999 * contribution);
+  fields.emplace_back("diloco.sum_wire=fp8");
+  for (const int members : {8, 1000}) {
+    EXPECT_DOUBLE_EQ(traffic(members).sent_bytes, contribution);
+    EXPECT_DOUBLE_EQ(traffic(members).received_bytes, 64 * (2 + 256) / 10.0);
+    EXPECT_DOUBLE_EQ(traffic(members).pieces.at(0).received_bytes, 64 * (2 + 256));
+  }
+}
+
 TEST(HostedTraffic, ACoordinatorSumsWhereItSavesEnough) {
-  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes));
-  EXPECT_FALSE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes - 4));
-  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 6, kMinSavedBytes / 4));
-  EXPECT_FALSE(coordinator_sums(config::Sums::kMembers, 8, 1e9));
-  EXPECT_FALSE(coordinator_sums(config::Sums::kCoordinator, 2, 1e9));
+  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes, kMinSavedBytes));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kAuto, 3, kMinSavedBytes - 4, kMinSavedBytes - 4));
+  EXPECT_TRUE(coordinator_sums(config::Sums::kAuto, 6, kMinSavedBytes / 4, kMinSavedBytes / 4));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kAuto, 6, kMinSavedBytes / 4, kMinSavedBytes));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kMembers, 8, 1e9, 1e9));
+  EXPECT_FALSE(coordinator_sums(config::Sums::kCoordinator, 2, 1e9, 1e9));
 }
 
 TEST(HostedTraffic, OfGatheredPayloadsIsTheSame) {

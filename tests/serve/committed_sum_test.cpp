@@ -97,9 +97,17 @@ TEST(CommittedSum, NamesTheMemberWhoseContributionHasAnotherLength) {
 constexpr size_t kValues = 16384 + 256 + 48;
 
 TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
-  for (const WireType type :
-       {WireType::kF32, WireType::kBf16, WireType::kFp8, WireType::kFp4, WireType::kInt2}) {
-    const WireCodec& codec = codec::wire_codec(type);
+  using enum WireType;
+  for (const SumFormats formats : {SumFormats{kF32, kF32},
+                                   {kBf16, kBf16},
+                                   {kFp8, kFp8},
+                                   {kFp4, kFp4},
+                                   {kInt2, kInt2},
+                                   {kInt1, kFp8},
+                                   {kInt1, kFp4},
+                                   {kInt2, kF32}}) {
+    const WireType type = formats.sent;
+    const WireCodec& codec = codec::wire_codec(formats);
     Rng rng(5, static_cast<uint64_t>(type));
     std::vector<transport::Delivery> deliveries;
     for (const int member : {0, 1, 3}) {
@@ -117,8 +125,9 @@ TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
       for (const transport::Delivery& one : deliveries) ASSERT_TRUE(running.add(one));
       const auto coded = running.finish(factor);
       ASSERT_TRUE(coded);
+      EXPECT_EQ(coded->size(), sum_bytes(codec, wire_bytes(type, kValues)));
       std::vector<float> sum(kValues);
-      ASSERT_TRUE(codec.decode(*coded, sum));
+      ASSERT_TRUE(codec.of_sum().decode(*coded, sum));
       EXPECT_EQ(sum, expected) << wire_name(type) << " " << factor;
     }
   }

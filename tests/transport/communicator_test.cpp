@@ -179,22 +179,46 @@ TEST_P(AllCommunicators, BlocksAreCodedAsInOneBuffer) {
 
 TEST_P(AllCommunicators, TrafficGoesByTheChunksOfTheFormat) {
   constexpr size_t kCount = 1000;  // 4 blocks for 3 owners: 256, 256 and 488 values
+  constexpr SumFormats kFormats{WireType::kFp8, WireType::kFp8};
   uint64_t all = 0;
   for (const auto& [member, chunk] : {std::pair{0, 256u}, {1, 256u}, {2, 488u}}) {
     const WireChunk own = wire_chunk(WireType::kFp8, kCount, 3, member);
     EXPECT_EQ(own.end - own.begin, chunk);
     const uint64_t bytes = wire_bytes(WireType::kFp8, chunk);
-    const uint64_t sent = all_reduce_bytes(WireType::kFp8, kCount, 3, member);
-    EXPECT_EQ(sent, 1008 - bytes + 2 * bytes);
-    all += sent;
+    const AllReduceBytes moved = all_reduce_bytes(kFormats, kCount, 3, member);
+    EXPECT_EQ(moved.sent, 1008 - bytes + 2 * bytes);
+    EXPECT_EQ(moved.received, moved.sent);
+    all += moved.sent;
   }
   EXPECT_EQ(all, 2 * 2 * 1008u);
   run_members(3, [&](int member, Communicator& communicator) {
     std::vector<float> values(kCount, 1.0f);
     communicator.start_all_reduce(key_of(0), values, kPercents);
     ASSERT_TRUE(communicator.wait_all_reduce(key_of(0), values, kPatience).has_value());
-    EXPECT_EQ(communicator.traffic().sent, all_reduce_bytes(WireType::kFp8, kCount, 3, member));
+    EXPECT_EQ(communicator.traffic().sent, all_reduce_bytes(kFormats, kCount, 3, member).sent);
     EXPECT_EQ(communicator.traffic().received, communicator.traffic().sent);
+  });
+}
+
+TEST_P(AllCommunicators, ASumMayHaveAFormatOfItsOwn) {
+  constexpr size_t kCount = 1000;
+  WireCodec codec = kPercents;
+  codec.sum_codec = &kF32;
+  run_members(3, [&](int member, Communicator& communicator) {
+    const std::vector<float> values = numbers(kCount, member);
+    std::vector<float> expected(kCount);
+    for (int from = 0; from < 3; ++from) {
+      const std::vector<float> part = as_received(kPercents, numbers(kCount, from));
+      for (size_t i = 0; i < kCount; ++i) expected[i] += part[i];
+    }
+    std::vector<float> sum(kCount);
+    communicator.start_all_reduce(key_of(0), values, codec);
+    ASSERT_TRUE(communicator.wait_all_reduce(key_of(0), sum, kPatience).has_value());
+    EXPECT_EQ(sum, expected);
+    const AllReduceBytes moved = all_reduce_bytes(codec.formats(), kCount, 3, member);
+    EXPECT_EQ(communicator.traffic().sent, moved.sent);
+    EXPECT_EQ(communicator.traffic().received, moved.received);
+    EXPECT_NE(moved.sent, moved.received);
   });
 }
 

@@ -87,13 +87,31 @@ constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int mem
   return {border(member), border(member + 1)};
 }
 
-// Bytes that a member sends in an all_reduce of `count` values, and that it receives as well: its
-// contributions to the other owners' chunks, and its own chunk's sum to all others. The average
-// over the members is 2 (members - 1) / members of the buffer's bytes.
-constexpr uint64_t all_reduce_bytes(WireType type, size_t count, int members, int member) {
-  const WireChunk own = wire_chunk(type, count, members, member);
-  const uint64_t chunk = wire_bytes(type, own.end - own.begin);
-  return wire_bytes(type, count) - chunk + chunk * (static_cast<uint64_t>(members) - 1);
+// The formats of contributions and of their sum. A sum has as many bits a value or more, so blocks
+// of contributions are whole blocks of the sum, too.
+struct SumFormats {
+  WireType sent = WireType::kF32;
+  WireType sum = WireType::kF32;
+  bool operator==(const SumFormats&) const = default;
+};
+
+struct AllReduceBytes {
+  uint64_t sent = 0;
+  uint64_t received = 0;
+};
+
+// Bytes that a member sends and receives in an all_reduce of `count` values: contributions to the
+// owners' chunks, and the chunks' sums to everybody. With one format both average
+// 2 (members - 1) / members of the buffer's bytes.
+constexpr AllReduceBytes all_reduce_bytes(SumFormats formats, size_t count, int members,
+                                          int member) {
+  const WireChunk own = wire_chunk(formats.sent, count, members, member);
+  const size_t values = own.end - own.begin;
+  const uint64_t part = wire_bytes(formats.sent, values);
+  const uint64_t chunk = wire_bytes(formats.sum, values);
+  const auto others = static_cast<uint64_t>(members) - 1;
+  return {wire_bytes(formats.sent, count) - part + chunk * others,
+          part * others + wire_bytes(formats.sum, count) - chunk};
 }
 
 struct WireCodec {
@@ -103,6 +121,10 @@ struct WireCodec {
   void (*encode)(std::span<const float> values, std::span<uint8_t> out);
   // Total function: any bytes give values or kCorruptPayload.
   Result<void> (*decode)(std::span<const uint8_t> in, std::span<float> values);
+  const WireCodec* sum_codec = nullptr;  // encodes sums of such values; null: this one
+
+  const WireCodec& of_sum() const { return sum_codec == nullptr ? *this : *sum_codec; }
+  SumFormats formats() const { return {type, of_sum().type}; }
 };
 
 }  // namespace thinwire

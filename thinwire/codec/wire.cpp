@@ -69,8 +69,24 @@ constexpr std::array<WireCodec, kWireNames.size()> kCodecs = {{
     {WireType::kInt1, encode_int1, decode_blocks<WireType::kInt1, decode_int1>},
 }};
 
+// Indexed by the format of contributions, then of sums.
+constexpr auto kSumCodecs = [] {
+  std::array<std::array<WireCodec, kCodecs.size()>, kCodecs.size()> all = {};
+  for (size_t sent = 0; sent < kCodecs.size(); ++sent) {
+    for (size_t sum = 0; sum < kCodecs.size(); ++sum) {
+      all[sent][sum] = kCodecs[sent];
+      if (sum != sent) all[sent][sum].sum_codec = &kCodecs[sum];
+    }
+  }
+  return all;
+}();
+
 }  // namespace
 
 const WireCodec& wire_codec(WireType type) { return kCodecs.at(static_cast<size_t>(type)); }
+
+const WireCodec& wire_codec(SumFormats formats) {
+  return kSumCodecs.at(static_cast<size_t>(formats.sent)).at(static_cast<size_t>(formats.sum));
+}
 
 }  // namespace thinwire::codec

@@ -10,6 +10,8 @@
 namespace thinwire::codec {
 
 const WireCodec& wire_codec(WireType type);
+// Of contributions whose sum is encoded in a format of its own.
+const WireCodec& wire_codec(SumFormats formats);
 
 // Formats whose blocks of 256 values share a bf16 scale (docs/formats.md). Encoders write
 // wire_bytes(values) bytes; decoders return whether scales and codes are valid, and expect the

@@ -128,12 +128,13 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   if (!opening) return tl::unexpected(opening.error());
   const float factor =
       membership::mean_factor(plan_, *opening, operation.from, sync::summed(*commit));
-  const auto sum = follower_.sum(*commit, operation.codec->type, factor);
+  const auto sum = follower_.sum(*commit, *operation.codec, factor);
   if (!sum) return tl::unexpected(sum.error());
   if (*sum != nullptr) {
     traffic_.received += (*sum)->size();
-    const bool fits = (*sum)->size() == wire_bytes(operation.codec->type, out.size());
-    if (fits && operation.codec->decode(**sum, out)) return {};
+    const WireCodec& codec = operation.codec->of_sum();
+    const bool fits = (*sum)->size() == wire_bytes(codec.type, out.size());
+    if (fits && codec.decode(**sum, out)) return {};
   }
   const auto deliveries = fetch(*commit);
   if (!deliveries) return tl::unexpected(deliveries.error());

@@ -244,8 +244,8 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   return payloads;
 }
 
-Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, WireType format,
-                                                         float factor) {
+Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit,
+                                                         const WireCodec& codec, float factor) {
   const uint64_t round = commit.operation.round;
   const std::vector<Contribution> listed = sync::summed(commit);
   MemberMachine::SumSaid found;
@@ -267,9 +267,9 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, W
     found = *machine_.sum_said(contributions);
   }
   Result<std::shared_ptr<const Bytes>> sum = nullptr;
-  if (found.sum.format == format &&
+  if (found.sum.format == codec.of_sum().type &&
       std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor) &&
-      found.sum.bytes == listed.front().bytes) {
+      found.sum.bytes == sync::sum_bytes(codec, listed.front().bytes)) {
     sum = fetch(found.id(), found.holder, transport::Priority::kRound);
   }
   with_machine([&](MemberMachine& machine) { machine.taken(found.id()); });
@@ -402,9 +402,9 @@ Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commit& commit) {
   return impl_->payloads(commit);
 }
-Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, WireType format,
+Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, const WireCodec& codec,
                                                    float factor) {
-  return impl_->sum(commit, format, factor);
+  return impl_->sum(commit, codec, factor);
 }
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload,
                      const membership::Spent& spent) {

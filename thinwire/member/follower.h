@@ -100,7 +100,8 @@ class Follower {
   // coordinator forms it; waits until it has arrived. Null: it has to be formed from payloads(),
   // because the coordinator does not form it, has not said within a twentieth of the time-out that
   // it has, or formed another one, or because nobody has it any more.
-  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, WireType format, float factor);
+  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, const WireCodec& codec,
+                                           float factor);
   // Announces and stores `payload`, and offers it until its round is closed, or, if late
   // contributions count, until it may no longer. `spent`: in the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, const membership::Spent& spent);

@@ -123,7 +123,7 @@ struct Sum {
   uint64_t round = 0;
   uint32_t fragment = 0;
   Sha256 contributions;              // which ones, and in what order (digest_of)
-  WireType format = WireType::kF32;  // of the contributions and the sum
+  WireType format = WireType::kF32;  // of the sum
   float factor = 1;                  // by which the sum was multiplied; finite, above 0
   Sha256 payload;
   uint64_t bytes = 0;

@@ -83,6 +83,7 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"privacy.clip", {clip}},
       {"privacy.noise", {noise}},
       {"privacy.sampling", {sampling}},
+      {"sum_wire", {{"wire=int1"}}},
       {"sync.absent", {outer}},
       {"sync.late", {outer}},
       {"sync.within", {{"sync.method=diloco", "sync.clusters=2"}}},

@@ -152,11 +152,11 @@ Collective collective_of_sums(const Method& method, const config::Recipe& recipe
   return gathers_sums(method, recipe) ? Collective::kGather : Collective::kReduce;
 }
 
-Piece sum_traffic(bool gathered, double bytes, int members) {
+Piece sum_traffic(bool gathered, double bytes, double sum_bytes, int members) {
   if (members == 1) return {.round_trips = 0};
   if (gathered) return {bytes * members, bytes * members * (members - 1), 1};
-  const double all = 2 * bytes * (members - 1);
-  return {all, all, 2};
+  const double all = (bytes + sum_bytes) * (members - 1);
+  return {all, all, 2, 0, sum_bytes / bytes};
 }
 
 double sum_memory(bool gathered, double elements, WireType wire, int64_t members) {

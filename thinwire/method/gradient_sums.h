@@ -70,9 +70,9 @@ bool gathers_sums(const Method& method, const config::Recipe& recipe);
 // How such sums are formed.
 Collective collective_of_sums(const Method& method, const config::Recipe& recipe);
 
-// What all `members` >= 1 together send and receive for a sum of `bytes` in its wire format, and
-// the number of dependent exchanges.
-Piece sum_traffic(bool gathered, double bytes, int members);
+// What all `members` >= 1 together send and receive for a sum of contributions of `bytes` each,
+// which has `sum_bytes` itself, and the number of dependent exchanges.
+Piece sum_traffic(bool gathered, double bytes, double sum_bytes, int members);
 
 // Bytes that a transport holds for a sum of `elements` values: the fp32 sum, or what all `members`
 // contribute.

@@ -7,10 +7,10 @@ namespace {
 
 constexpr double kSumRoundTrips = 2;  // of a sum whose chunks members own (sum_traffic)
 
-// For a contribution of n bytes, sum_traffic says 2 n (m - 1) / m in each direction.
+// For a contribution of n bytes, sum_traffic says n (1 + sum_share) (m - 1) / m in each direction.
 template <typename Amount>
 double contribution_of(const Amount& amount, double members) {
-  return amount.sent_bytes * members / (2 * (members - 1));
+  return amount.sent_bytes * members / ((1 + amount.sum_share) * (members - 1));
 }
 
 // `received`: contributions, or as many bytes as they have.
@@ -24,10 +24,11 @@ void exchange(Amount& amount, double members, double received) {
 
 }  // namespace
 
-bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes) {
+bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes, double sum_bytes) {
   if (sums == config::Sums::kMembers || contributions < 3) return false;
   if (sums == config::Sums::kCoordinator) return true;
-  return static_cast<double>(contributions - 2) * bytes >= static_cast<double>(kMinSavedBytes);
+  const double saved = static_cast<double>(contributions - 1) * bytes - sum_bytes;
+  return saved >= static_cast<double>(kMinSavedBytes);
 }
 
 Traffic hosted_traffic(Traffic traffic, config::Sums sums, int members) {
@@ -35,18 +36,20 @@ Traffic hosted_traffic(Traffic traffic, config::Sums sums, int members) {
   const bool sum = traffic.pieces.empty() ? traffic.round_trips == kSumRoundTrips
                                           : std::ranges::any_of(traffic.pieces, is_sum);
   if (!sum || members < 2) return traffic;
-  const auto received = [&](double contribution) {
-    return coordinator_sums(sums, static_cast<uint64_t>(members), contribution) ? 1.0
-                                                                                : members - 1.0;
+  const auto received = [&](const auto& amount) {
+    const double bytes = contribution_of(amount, members);
+    const bool formed =
+        coordinator_sums(sums, static_cast<uint64_t>(members), bytes, bytes * amount.sum_share);
+    return formed ? amount.sum_share : members - 1.0;
   };
   if (traffic.pieces.empty()) {
-    exchange(traffic, members, received(contribution_of(traffic, members)));
+    exchange(traffic, members, received(traffic));
     return traffic;
   }
   double sent = 0;
   double all_received = 0;
   for (Piece& piece : traffic.pieces) {
-    exchange(piece, members, received(contribution_of(piece, members)));
+    exchange(piece, members, received(piece));
     sent += piece.sent_bytes;
     all_received += piece.received_bytes;
   }

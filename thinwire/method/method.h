@@ -24,6 +24,7 @@ struct Piece {
   double received_bytes = 0;
   double round_trips = 1;      // dependent exchanges
   double broadcast_bytes = 0;  // with clusters: what their first members then send to the others
+  double sum_share = 1;        // of a sum: its encoded size by that of a contribution
 };
 
 // A part of a step's exchange that begins during the step's computation, as shares of both.
@@ -50,6 +51,7 @@ struct Traffic {
   double overlap_steps = 0;        // steps that an exchange may be in flight; not a mean
   int64_t overlap_after = 0;       // rounds at the start of the run that are waited for at once
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
+  double sum_share = 1;            // as in Piece
 };
 
 // Bytes of a member's optimizer and synchronisation state, by whether replicas must agree on it,
@@ -112,9 +114,9 @@ Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds);
 // With Sums::kAuto, what a member must receive less for the coordinator to form a sum.
 inline constexpr uint64_t kMinSavedBytes = 1 << 20;
 
-// Whether the coordinator forms the sum of so many contributions of so many bytes each. If so, a
-// member that contributes receives the sum, and otherwise the contributions of the others.
-bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes);
+// Whether the coordinator forms the sum of so many contributions of `bytes` each. If so, a member
+// that contributes receives the sum, and otherwise the contributions of the others.
+bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes, double sum_bytes);
 
 // `traffic` is what a method without clusters says for `members`. On many hosts a member sends all
 // of its contribution to a sum once, and receives the sum or the contributions of all others, in

@@ -38,8 +38,7 @@ struct Operation {
   // Together they identify it within its group. For each fragment, rounds ascend with time.
   uint64_t round = 0;
   uint32_t fragment = 0;
-  // all_gather: the largest payload of one member. all_reduce: the encoded size of the whole
-  // buffer, which every member contributes and receives.
+  // The largest payload of one member; of an all_reduce the encoded size of its whole buffer.
   uint64_t bytes = 0;
   // The result is awaited before this step; train.steps for the end of the run.
   int64_t due = 0;

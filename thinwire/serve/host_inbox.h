@@ -72,7 +72,8 @@ struct FetchedPart {
 struct StoredSum {
   membership::Sum sum;
   size_t contributions;
-  double begun;  // when the first of them was requested
+  uint64_t bytes;  // of each
+  double begun;    // when the first of them was requested
   Result<void> done;
 };
 using Arrival = std::variant<ReceivedStatement, ReceivedDeparture, ReadRecord, FetchedPayload,

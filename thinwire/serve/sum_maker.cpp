@@ -12,25 +12,26 @@ namespace {
 constexpr double kNoticed = 1;  // s: sums that take no longer are not worth a choice
 constexpr int kLeftToMembers = 15;
 
-double moved(uint64_t contributions, uint64_t bytes) {
-  return static_cast<double>(contributions + 1) * static_cast<double>(bytes);
+double moved(const SumChoice::Exchange& exchange) {
+  return static_cast<double>(exchange.contributions * exchange.bytes + exchange.sum_bytes);
 }
 
 }  // namespace
 
-void SumChoice::formed(uint64_t contributions, uint64_t bytes, double seconds) {
-  seconds_a_byte_ = seconds / moved(contributions, bytes);
+void SumChoice::formed(const Exchange& exchange, double seconds) {
+  seconds_a_byte_ = seconds / moved(exchange);
   left_to_members_ = 0;
 }
 
 // How much members can fetch from the server at the same time is not known, but it is at least what
 // one of them can.
 bool SumChoice::members_are_faster(const Exchange& exchange) const {
-  const auto& [contributions, bytes, down_bytes_s] = exchange;
+  const auto& [contributions, bytes, sum_bytes, down_bytes_s] = exchange;
   if (down_bytes_s <= 0) return false;
-  const double seconds = seconds_a_byte_ * moved(contributions, bytes);
-  const auto more = static_cast<double>(contributions * (contributions - 2) * bytes);
-  return seconds > kNoticed && seconds > more / down_bytes_s;
+  const double seconds = seconds_a_byte_ * moved(exchange);
+  const double more =
+      static_cast<double>((contributions - 1) * bytes) - static_cast<double>(sum_bytes);
+  return seconds > kNoticed && seconds > static_cast<double>(contributions) * more / down_bytes_s;
 }
 
 bool SumChoice::coordinator_forms(const Exchange& exchange) {
@@ -117,10 +118,10 @@ std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
   job->sum = {waiting.opening.round,
               waiting.commit.operation.fragment,
               name,
-              rule_->codec->type,
+              rule_->codec->of_sum().type,
               factor,
               {},
-              parts.front().bytes};
+              sync::sum_bytes(*rule_->codec, parts.front().bytes)};
   for (const Contribution& one : parts) {
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
     job->holders.push_back(participant_name(key));
@@ -137,7 +138,8 @@ bool SumMaker::is_left_to_members(const Job& job, const membership::State& state
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
     slowest = std::min(slowest, down_bytes_s(key));  // 0 if one is not known
   }
-  const SumChoice::Exchange exchange{job.parts.size(), job.sum.bytes, slowest};
+  SumChoice::Exchange exchange = job.exchange();
+  exchange.down_bytes_s = slowest;
   return job_ == nullptr ? !choice_.coordinator_forms(exchange)
                          : choice_.members_are_faster(exchange);
 }
@@ -146,7 +148,7 @@ void SumMaker::begin(std::unique_ptr<Job> job, double now) {
   job_ = std::move(job);
   job_->number = ++jobs_;
   job_->begun = now;
-  job_->running.emplace(*rule_->codec, job_->sum.bytes);
+  job_->running.emplace(*rule_->codec, job_->parts.front().bytes);
   request();
 }
 
@@ -167,7 +169,7 @@ void SumMaker::fetch(size_t index, const std::string& holder) {
 
 // It has taken at least this long.
 void SumMaker::give_up(double now) {
-  choice_.formed(job_->parts.size(), job_->sum.bytes, now - job_->begun);
+  choice_.formed(job_->exchange(), now - job_->begun);
   job_.reset();
 }
 
@@ -199,15 +201,15 @@ void SumMaker::finish() {
   membership::Sum sum = job->sum;
   sum.payload = transport::blob_id(*blob).name;
   stored_.push_back({sum.round, sum.payload});
-  courier_.put(blob, transport::Priority::kRound,
-               [inbox = inbox_, sum, contributions = job->parts.size(),
-                begun = job->begun](const Result<void>& done) {
-                 inbox->add(StoredSum{sum, contributions, begun, done});
-               });
+  courier_.put(
+      blob, transport::Priority::kRound,
+      [inbox = inbox_, sum, from = job->exchange(), begun = job->begun](const Result<void>& done) {
+        inbox->add(StoredSum{sum, from.contributions, from.bytes, begun, done});
+      });
 }
 
 std::optional<membership::Sum> SumMaker::take(const StoredSum& stored, double now) {
-  choice_.formed(stored.contributions, stored.sum.bytes, now - stored.begun);
+  choice_.formed({stored.contributions, stored.bytes, stored.sum.bytes}, now - stored.begun);
   return stored.done ? std::optional(stored.sum) : std::nullopt;
 }
 

@@ -35,13 +35,14 @@ class SumChoice {
  public:
   struct Exchange {
     uint64_t contributions = 0;  // 3 or more
-    uint64_t bytes = 0;          // of each, and of the sum
-    double down_bytes_s = 0;     // of the slowest member's link; 0: not known
+    uint64_t bytes = 0;          // of each
+    uint64_t sum_bytes = 0;
+    double down_bytes_s = 0;  // of the slowest member's link; 0: not known
   };
 
-  // What it took the coordinator to fetch so many contributions of `bytes` each, to add them up and
-  // to store the sum; or as long as it had tried.
-  void formed(uint64_t contributions, uint64_t bytes, double seconds);
+  // What it took the coordinator to fetch the contributions, to add them up and to store the sum;
+  // or as long as it had tried.
+  void formed(const Exchange& exchange, double seconds);
   // As far as is known.
   bool members_are_faster(const Exchange& exchange) const;
   // Whether it forms the next one. It tries again after some that it has left to the members, since
@@ -94,6 +95,10 @@ class SumMaker {
     size_t requested = 0;         // parts, from the first on
     size_t added = 0;             // likewise
     std::set<size_t> not_copied;  // parts of which there is no copy
+
+    SumChoice::Exchange exchange() const {
+      return {parts.size(), parts.front().bytes, sum.bytes, 0};
+    }
   };
   struct Stored {
     uint64_t round = 0;

@@ -62,9 +62,8 @@ struct Algorithm {
   // Reads what members offer. Null: a run of many hosts would be unchecked, and is refused.
   std::unique_ptr<codec::PayloadReader> (*payloads)(const config::Section& options,
                                                     const PayloadSource& source) = nullptr;
-  // The format in which sums of members' dense values are sent; null, or none: it forms no such
-  // sums.
-  std::optional<WireType> (*sums_in)(const config::Section& options) = nullptr;
+  // The formats of members' dense values and of their sums; null, or none: it forms no such sums.
+  std::optional<SumFormats> (*sums_in)(const config::Section& options) = nullptr;
   // Turns what a member sent into a direction over all weights. Null: audits are refused. The
   // layout must outlive the reader.
   std::unique_ptr<ContributionReader> (*contributions)(const config::Section& options,

@@ -68,8 +68,10 @@ Result<void> for_pieces(std::span<float> values, const Piece& piece) {
 
 bool SumRule::applies(const Commit& commit) const {
   const std::vector<Contribution> parts = summed(commit);
-  return !parts.empty() &&
-         method::coordinator_sums(who, parts.size(), static_cast<double>(parts.front().bytes));
+  if (parts.empty()) return false;
+  const uint64_t bytes = parts.front().bytes;
+  return method::coordinator_sums(who, parts.size(), static_cast<double>(bytes),
+                                  static_cast<double>(sum_bytes(*codec, bytes)));
 }
 
 std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
@@ -92,6 +94,10 @@ Sha256 digest_of(const std::vector<Contribution>& listed) {
     names.insert(names.end(), one.payload.bytes.begin(), one.payload.bytes.end());
   }
   return sha256(names);
+}
+
+uint64_t sum_bytes(const WireCodec& codec, uint64_t bytes) {
+  return wire_bytes(codec.of_sum().type, wire_values(codec.type, bytes));
 }
 
 Result<void> sum_committed(const WireCodec& codec, const Deliveries& listed, float factor,
@@ -118,11 +124,12 @@ Result<void> RunningSum::add(const transport::Delivery& contribution) {
 }
 
 Result<Bytes> RunningSum::finish(float factor) {
-  Bytes coded(bytes_);
+  const WireType type = codec_.of_sum().type;
+  Bytes coded(wire_bytes(type, sum_.size()));
   auto done = for_pieces(sum_, [&](size_t first, std::span<float> piece) {
     multiply(piece, factor);
-    const size_t begin = wire_bytes(codec_.type, first);
-    const size_t bytes = wire_bytes(codec_.type, piece.size());
+    const size_t begin = wire_bytes(type, first);
+    const size_t bytes = wire_bytes(type, piece.size());
     return transport::CodedSum::finish(codec_, piece, std::span(coded).subspan(begin, bytes));
   });
   if (!done) return tl::unexpected(done.error());

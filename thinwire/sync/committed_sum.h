@@ -18,7 +18,8 @@
 
 namespace thinwire::sync {
 
-// Which sums the coordinator forms for members, and in what number format it reads and stores them.
+// Which sums the coordinator forms for members, and in what number formats it reads contributions
+// and stores sums.
 struct SumRule {
   config::Sums who = config::Sums::kAuto;
   const WireCodec* codec = nullptr;
@@ -33,6 +34,9 @@ std::optional<SumRule> sum_rule(const config::Recipe& recipe);
 std::vector<Contribution> summed(const Commit& commit);
 // Says which contributions these are, and in what order.
 Sha256 digest_of(const std::vector<Contribution>& listed);
+
+// Bytes of the encoded sum of contributions that have `bytes` each.
+uint64_t sum_bytes(const WireCodec& codec, uint64_t bytes);
 
 // out := Q(factor * sum of the contributions as decoded), in their order and with the arithmetic of
 // transport/chunked_sum.h. kCorruptPayload names the member whose contribution has another length

@@ -67,9 +67,9 @@ std::unique_ptr<codec::PayloadReader> make_payload_reader(const method::Algorith
 
 const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
   const auto sums_in = find(algorithm.name).sums_in;
-  const std::optional<WireType> type =
+  const std::optional<SumFormats> formats =
       sums_in == nullptr ? std::nullopt : sums_in(algorithm.options);
-  return type ? &codec::wire_codec(*type) : nullptr;
+  return formats ? &codec::wire_codec(*formats) : nullptr;
 }
 
 void check_contributions_readable(const method::AlgorithmSpec& algorithm) {

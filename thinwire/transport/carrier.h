@@ -29,7 +29,7 @@ class Carrier {
     Operation operation;
     int member;
     uint64_t payload_bytes;     // kAllGather
-    WireType type;              // kAllReduce
+    SumFormats formats;         // kAllReduce
     size_t values;              // kAllReduce
     std::span<const int> from;  // who contributes; empty: the whole group
   };

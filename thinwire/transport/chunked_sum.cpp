@@ -41,15 +41,16 @@ Result<void> CodedSum::add_coded(const WireCodec& codec, std::span<const uint8_t
 }
 
 Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum) {
-  if (codec.type == WireType::kF32) return {};
-  bytes_.resize(wire_bytes(codec.type, sum.size()));
+  const WireType type = codec.of_sum().type;
+  if (type == WireType::kF32) return {};
+  bytes_.resize(wire_bytes(type, sum.size()));
   return finish(codec, sum, bytes_);
 }
 
 Result<void> CodedSum::finish(const WireCodec& codec, std::span<float> sum,
                               std::span<uint8_t> coded) {
-  codec.encode(sum, coded);
-  return codec.decode(coded, sum);
+  codec.of_sum().encode(sum, coded);
+  return codec.of_sum().decode(coded, sum);
 }
 
 namespace {
@@ -70,11 +71,12 @@ Result<void> SumTask::run(CodedSum& memory) {
     codec->encode(parts.front().values, contribution);
     return {};
   }
-  const size_t bytes = wire_bytes(codec->type, sum.size());
   if (kind == Kind::kDecode) {
-    auto right = check_length(parts.front().coded.size(), bytes);
-    return right ? codec->decode(parts.front().coded, sum) : right;
+    const WireCodec& sums = codec->of_sum();
+    auto right = check_length(parts.front().coded.size(), wire_bytes(sums.type, sum.size()));
+    return right ? sums.decode(parts.front().coded, sum) : right;
   }
+  const size_t bytes = wire_bytes(codec->type, sum.size());
   CodedSum::begin(sum);
   for (const Part& part : parts) {
     Result<void> added;
@@ -102,7 +104,7 @@ void ChunkedSum::open(std::span<const int> members, std::vector<int> here, const
     chunk.range = range_of(owner);
     const size_t values = chunk.range.end - chunk.range.begin;
     chunk.pieces = std::max<size_t>(1, (values + kPieceValues - 1) / kPieceValues);
-    if (!alone) chunk.coded.resize(wire_bytes(codec.type, values));
+    if (!alone) chunk.coded.resize(wire_bytes(codec.of_sum().type, values));
   }
   for (const int owner : members_) {
     if (sums_.contains(owner) && !is_here(owner)) to_decode_.push_back(owner);
@@ -110,7 +112,7 @@ void ChunkedSum::open(std::span<const int> members, std::vector<int> here, const
 }
 
 void ChunkedSum::start(int member, std::span<const float> values, const WireCodec& codec) {
-  if (codec_->type != codec.type || sum_.size() != values.size()) {
+  if (codec_->formats() != codec.formats() || sum_.size() != values.size()) {
     throw Error(fmt::format("member {} contributes {} values as {} to a sum of {} as {}", member,
                             values.size(), wire_name(codec.type), sum_.size(),
                             wire_name(codec_->type)));
@@ -236,7 +238,11 @@ SumTask ChunkedSum::forming_task(int owner, Chunk& chunk) {
   const size_t bytes = wire_bytes(codec_->type, count);
   SumTask task{
       SumTask::Kind::kForm, owner, codec_, {}, std::span(sum_).subspan(begin, count), {}, {}};
-  if (!chunk.coded.empty()) task.coded_sum = std::span(chunk.coded).subspan(first_byte, bytes);
+  if (!chunk.coded.empty()) {
+    const WireType type = codec_->of_sum().type;
+    task.coded_sum =
+        std::span(chunk.coded).subspan(wire_bytes(type, first), wire_bytes(type, count));
+  }
   for (const int member : members_) {
     if (is_here(member)) {
       task.parts.push_back({member, values_.at(member).subspan(begin, count), {}, false});

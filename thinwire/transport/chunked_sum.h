@@ -23,8 +23,8 @@
 namespace thinwire::transport {
 
 // The arithmetic of an all_reduce: contributions, encoded and decoded by the codec, are summed in
-// fp32 from 0 in member order, and the sum is encoded and decoded as well. Q is this round trip
-// through the codec.
+// fp32 from 0 in member order, and the sum is encoded and decoded as well, by WireCodec::of_sum. Q
+// is such a round trip.
 
 // Owns memory for the values between encoding and decoding; one object per thread.
 class CodedSum {

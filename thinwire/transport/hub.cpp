@@ -61,7 +61,7 @@ void Hub::offer(uint64_t group, int member, const Key& key, Bytes payload,
                                   .operation = operation,
                                   .member = member,
                                   .payload_bytes = bytes,
-                                  .type = WireType::kF32,
+                                  .formats = {},
                                   .values = 0,
                                   .from = from});
   changed_.notify_all();
@@ -95,7 +95,7 @@ void Hub::contribute(uint64_t group, int member, const Key& key, std::span<const
                                   .operation = operation,
                                   .member = member,
                                   .payload_bytes = 0,
-                                  .type = codec.type,
+                                  .formats = codec.formats(),
                                   .values = values.size(),
                                   .from = from});
   if (rendezvous_.has_work()) on_work();

@@ -53,13 +53,14 @@ class HubCommunicator final : public Communicator {
   void start_all_reduce(const Key& key, std::span<const float> values, const WireCodec& codec,
                         const Contributors& from) override {
     hub_->contribute(group_, in_run(self_), key, values, codec, in_run(from));
-    if (!contributes(from)) return count_bytes(0, wire_bytes(codec.type, values.size()));
+    const WireType sum = codec.of_sum().type;
+    if (!contributes(from)) return count_bytes(0, wire_bytes(sum, values.size()));
     const auto owners = static_cast<int>(from.empty() ? members_.size() : from.size());
     const int place = from.empty() ? self_ : static_cast<int>(lower_bound(from, self_));
-    const uint64_t moved = all_reduce_bytes(codec.type, values.size(), owners, place);
+    const AllReduceBytes moved = all_reduce_bytes(codec.formats(), values.size(), owners, place);
     const WireChunk own = wire_chunk(codec.type, values.size(), owners, place);
     const auto followers = static_cast<uint64_t>(size() - owners);
-    count_bytes(moved + followers * wire_bytes(codec.type, own.end - own.begin), moved);
+    count_bytes(moved.sent + followers * wire_bytes(sum, own.end - own.begin), moved.received);
   }
 
   Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) override {

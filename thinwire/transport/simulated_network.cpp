@@ -43,7 +43,7 @@ void SimulatedNetwork::started(const Rendezvous& rendezvous, const Start& start)
   }
   transfer->started[start.member] = state(start.member).clock;
   transfer->payload_bytes[start.member] = start.payload_bytes;
-  transfer->type = start.type;
+  transfer->formats = start.formats;
   transfer->values = start.values;
   transfer->from.assign(start.from.begin(), start.from.end());
   State& own = state(start.member);
@@ -148,28 +148,31 @@ void SimulatedNetwork::end_all_gather(Transfer& transfer) {
 void SimulatedNetwork::end_all_reduce(Transfer& transfer, const std::vector<int>& members) {
   const std::vector<int>& owners = transfer.from.empty() ? members : transfer.from;
   std::vector<double> ready;
-  std::vector<uint64_t> chunks;  // of a member that follows: none
+  std::vector<uint64_t> parts;   // of each contribution to the member's chunk; one that follows has
+  std::vector<uint64_t> chunks;  // no chunk
   std::vector<uint64_t> sums;
   int owner = 0;
   for (const int member : members) {
     WireChunk own;
     if (std::ranges::binary_search(owners, member)) {
-      own = wire_chunk(transfer.type, transfer.values, static_cast<int>(owners.size()), owner++);
+      own = wire_chunk(transfer.formats.sent, transfer.values, static_cast<int>(owners.size()),
+                       owner++);
     }
-    chunks.push_back(wire_bytes(transfer.type, own.end - own.begin));
+    parts.push_back(wire_bytes(transfer.formats.sent, own.end - own.begin));
+    chunks.push_back(wire_bytes(transfer.formats.sum, own.end - own.begin));
     sums.push_back(chunks.back() * (members.size() - 1));
     const auto started = transfer.started.find(member);
     ready.push_back(started == transfer.started.end() ? state(member).clock : started->second);
   }
-  const uint64_t all = std::accumulate(chunks.begin(), chunks.end(), uint64_t{0});
+  const uint64_t all = std::accumulate(parts.begin(), parts.end(), uint64_t{0});
   std::vector<uint64_t> contributions;
-  contributions.reserve(chunks.size());
+  contributions.reserve(parts.size());
   for (size_t i = 0; i < members.size(); ++i) {
     const bool contributes = std::ranges::binary_search(owners, members[i]);
-    contributions.push_back(contributes ? all - chunks[i] : 0);
+    contributions.push_back(contributes ? all - parts[i] : 0);
   }
   ready = run_round_trip(members, ready, contributions, [&](size_t from, size_t to) {
-    return std::ranges::binary_search(owners, members[from]) ? chunks[to] : 0;
+    return std::ranges::binary_search(owners, members[from]) ? parts[to] : 0;
   });
   ready = run_round_trip(members, ready, sums, [&](size_t from, size_t) { return chunks[from]; });
   for (size_t i = 0; i < members.size(); ++i) transfer.end[members[i]] = ready[i];

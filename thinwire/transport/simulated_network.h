@@ -62,7 +62,7 @@ class SimulatedNetwork final : public Carrier {
     Name name;
     std::map<int, double> started;  // by member, its clock
     std::map<int, uint64_t> payload_bytes;
-    WireType type = WireType::kF32;
+    SumFormats formats;
     size_t values = 0;
     std::vector<int> from;  // who contributes; empty: the whole group
     bool ended = false;

@@ -144,7 +144,10 @@ const Algorithm kAllReduce = {
           return codec::dense_reader(wire, source.lone_worker ? WireType::kF32 : wire, source.seed);
         },
     .sums_in =
-        [](const config::Section& section) { return std::optional(options_of(section).wire); },
+        [](const config::Section& section) {
+          const WireType wire = options_of(section).wire;
+          return std::optional(SumFormats{wire, wire});
+        },
     .contributions = [](const config::Section& section, const tensor::Layout&,
                         ThreadPool&) -> std::unique_ptr<ContributionReader> {
       return std::make_unique<GradientReader>(options_of(section));

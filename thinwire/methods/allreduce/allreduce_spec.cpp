@@ -26,7 +26,7 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   }
   const BasisTraffic bases = basis_traffic(recipe, tensors);
   bytes += bases.bytes;
-  const Piece sums = sum_traffic(gathers_sums(kAllReduce, recipe), bytes, members);
+  const Piece sums = sum_traffic(gathers_sums(kAllReduce, recipe), bytes, bytes, members);
   Traffic traffic;
   traffic.sent_bytes = sums.sent_bytes / members;
   traffic.received_bytes = sums.received_bytes / members;

@@ -36,7 +36,7 @@ class Diloco final : public LocalUpdateStrategy {
   Diloco(const Worker& worker, const method::DilocoOptions& options)
       : LocalUpdateStrategy(worker),
         options_(options),
-        codec_(codec::wire_codec(options.wire)),
+        codec_(codec::wire_codec(options.formats())),
         step_(options, codec_, shared_, worker.params, worker.threads),
         buffers_(static_cast<size_t>(options.buffers()),
                  std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
@@ -303,7 +303,7 @@ const Algorithm kDiloco = {
     .sums_in =
         [](const config::Section& section) {
           const method::DilocoOptions& options = options_of(section);
-          return options.gathers() ? std::nullopt : std::optional(options.wire);
+          return options.gathers() ? std::nullopt : std::optional(options.formats());
         },
     .contributions = [](const config::Section& section, const tensor::Layout& layout,
                         ThreadPool&) -> std::unique_ptr<ContributionReader> {

@@ -97,6 +97,23 @@ void check_error_place(std::string_view table, const DilocoOptions& options) {
                       name_of(options.overlap)));
 }
 
+// A sum in fewer bits than what it adds up would lose more than they have.
+void check_sum_wire(std::string_view table, const DilocoOptions& options,
+                    const config::Recipe& recipe) {
+  if (options.sum_wire == SumWire::kSame) return;
+  const std::string_view name = name_of(options.sum_wire);
+  const auto [sent, sum] = options.formats();
+  require(table,
+          wire_bytes(sum, wire_block(sum)) * wire_block(sent) >=
+              wire_bytes(sent, wire_block(sent)) * wire_block(sum),
+          fmt::format("sum_wire = \"{}\" must have at least as many bits as wire = \"{}\"", name,
+                      wire_name(sent)));
+  require(table, !recipe.sync.aggregation().robust(),
+          fmt::format("sum_wire = \"{}\" needs sync.aggregate = \"mean\", got \"{}\": that rule "
+                      "judges contributions one by one, so members receive each of them",
+                      name, name_of(recipe.sync.aggregate)));
+}
+
 // Whether contributions are gathered instead of being summed by the transport.
 bool gathers(const DilocoOptions& options, const config::Recipe& recipe) {
   return recipe.sync.aggregation().robust() || options.gathers();
@@ -117,22 +134,26 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   const schedule::FragmentSchedule schedule{recipe.train.steps, options.sync_every, fragments};
   const int clusters = clusters_of(recipe.sync, members).count;
   Traffic run{.round_trips = 0};
+  double contributed = 0, summed = 0;  // bytes of contributions and sums
   std::vector<Piece> pieces;
   for (int64_t fragment = 0; fragment < fragments; ++fragment) {
     const auto values = static_cast<uint64_t>(elements[static_cast<size_t>(fragment)]);
     const auto bytes = static_cast<double>(wire_bytes(options.wire, values));
-    const Piece all = sum_traffic(gathers(options, recipe), bytes, clusters);
+    const auto sum_bytes = static_cast<double>(wire_bytes(options.formats().sum, values));
+    const Piece all = sum_traffic(gathers(options, recipe), bytes, sum_bytes, clusters);
     Traffic send;
     send.sent_bytes = all.sent_bytes / members;
     send.received_bytes = all.received_bytes / members;
     send.round_trips = all.round_trips;
     pieces.push_back({all.sent_bytes / clusters, all.received_bytes / clusters, all.round_trips,
-                      sizeof(float) * static_cast<double>(values)});
+                      sizeof(float) * static_cast<double>(values), all.sum_share});
     send = add_broadcast(send, recipe, static_cast<double>(values), members);
     const auto times = static_cast<double>(schedule.sent(fragment, schedule.steps));
     run.sent_bytes += times * send.sent_bytes;
     run.received_bytes += times * send.received_bytes;
     run.round_trips += times * send.round_trips;
+    contributed += times * bytes;
+    summed += times * sum_bytes;
   }
   const auto steps = static_cast<double>(schedule.steps);
   Traffic traffic = within_traffic(recipe, tensors, members);
@@ -144,6 +165,7 @@ Traffic traffic_of(const DilocoOptions& options, const config::Recipe& recipe,
   // Inactive workers send nothing.
   traffic.exact = traffic.exact && recipe.sync.absent.empty();
   traffic.pieces = std::move(pieces);
+  traffic.sum_share = summed / contributed;
   return with_speeds(traffic, recipe, members);
 }
 
@@ -293,6 +315,10 @@ void DilocoOptions::describe(config::Fields& fields) {
       "wire", wire,
       "Number format in which pseudo-gradients and their sums are sent; sums are formed in "
       "fp32.");
+  fields.choice("sum_wire", sum_wire,
+                "Number format in which sums are sent, with at least as many bits as wire; same: "
+                "that of wire, where with int1, and with error_in = weights, each worker receives "
+                "all contributions instead.");
   fields.flag(
       "error_feedback", error_feedback,
       "Keep what a pseudo-gradient loses in the number format, and send it with the next one.");
@@ -314,6 +340,12 @@ void DilocoOptions::describe(config::Fields& fields) {
   fields.integer("overlap_after", overlap_after, "outer steps", 0, 1'000'000'000,
                  "Number of outer steps at the start of the run that do not overlap: workers wait "
                  "for their sums.");
+}
+
+SumFormats DilocoOptions::formats() const {
+  constexpr WireType kFormats[] = {WireType::kF32, WireType::kF32, WireType::kBf16, WireType::kFp8,
+                                   WireType::kFp4};
+  return {wire, sum_wire == SumWire::kSame ? wire : kFormats[static_cast<size_t>(sum_wire)]};
 }
 
 int64_t DilocoOptions::in_flight() const {
@@ -382,13 +414,14 @@ void check_diloco(std::string_view table, const DilocoOptions& options,
   check_outer_step(table, options);
   check_overlap(table, options, fragment_count(recipe.model.layers, options.fragments()));
   check_error_place(table, options);
+  check_sum_wire(table, options, recipe);
   require(table, options.slices == 0 || options.fragment_layers == kFragmentLayers,
           fmt::format("fragment_layers = {} contradicts slices = {}, of which each has a part of "
                       "every layer",
                       options.fragment_layers, options.slices));
   require(table, !options.gathers() || recipe.sync.late == config::LateContributions::kDrop,
-          "wire = \"int1\" and error_in = \"weights\" need sync.late = \"drop\", got \"count\": "
-          "contributions of one round are added up by the members");
+          "wire = \"int1\" and error_in = \"weights\" need sync.late = \"drop\", got \"count\", or "
+          "a sum_wire: without one the members add up the contributions of one round");
   require(table, !options.error_feedback || options.wire != WireType::kF32,
           "error_feedback = true needs wire bf16, fp8, fp4, int2 or int1: fp32 has no error to "
           "feed back");

@@ -41,6 +41,11 @@ enum class ErrorPlace : uint8_t { kBuffer, kWeights };
 inline constexpr std::string_view kErrorPlaceNames[] = {"buffer", "weights"};
 constexpr std::span<const std::string_view> names_of(ErrorPlace) { return kErrorPlaceNames; }
 
+// The number format of sums: that of contributions, in which one bit holds none, or one of its own.
+enum class SumWire : uint8_t { kSame, kF32, kBf16, kFp8, kFp4 };
+inline constexpr std::string_view kSumWireNames[] = {"same", "fp32", "bf16", "fp8", "fp4"};
+constexpr std::span<const std::string_view> names_of(SumWire) { return kSumWireNames; }
+
 // Into which fragments a model is cut. Neither: it is one fragment.
 struct FragmentRule {
   int64_t layers = 0;  // of a fragment
@@ -56,6 +61,7 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   double outer_lr = 0.7;
   double outer_momentum = 0.9;  // mu
   WireType wire = WireType::kBf16;
+  SumWire sum_wire = SumWire::kSame;
   bool error_feedback = false;
   ErrorPlace error_in = ErrorPlace::kBuffer;
   Overlap overlap = Overlap::kNone;
@@ -73,7 +79,11 @@ struct DilocoOptions final : config::SectionOf<DilocoOptions> {
   bool keeps_error_in_weights() const { return error_feedback && error_in == ErrorPlace::kWeights; }
   // Whether contributions are gathered and the mean is formed by everyone, so that it is not
   // encoded. One bit could not hold a sum, and what a sum loses nobody's weights keep.
-  bool gathers() const { return !holds_sums(wire) || keeps_error_in_weights(); }
+  bool gathers() const {
+    return sum_wire == SumWire::kSame && (!holds_sums(wire) || keeps_error_in_weights());
+  }
+  // Of contributions and sums, unless it gathers.
+  SumFormats formats() const;
   FragmentRule fragments() const { return {fragment_layers, slices}; }
   // Whether the sum of a fragment's `number`-th send, from 1, may be in flight while workers train.
   bool overlaps(int64_t number) const {
