@@ -57,10 +57,10 @@ struct RunPlan {
   std::vector<std::pair<std::string, std::string>> left_out;
 };
 
-// Compares all methods, each with the recipe's settings and variations of them. `tolerance`: the
-// expected loss in nats that may be given up to save time. Throws UsageError naming the member
-// whose speed is not given by exactly one of flops and gpu, and what the recipe or the members rule
-// out.
+// Compares all methods, each with the recipe's settings and variations of them. The model is that
+// of [model], also where train.init names another one, which is not read. `tolerance`: the expected
+// loss in nats that may be given up to save time. Throws UsageError naming the member whose speed
+// is not given by exactly one of flops and gpu, and what the recipe or the members rule out.
 RunPlan plan_run(const Recipe& recipe, const std::vector<PlanMember>& members,
                  double tolerance = 0.05);
 

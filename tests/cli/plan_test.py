@@ -7,6 +7,7 @@ import unittest
 from pathlib import Path
 
 from plan_case import BINARY, PlanCase
+from tiny_model import write_tiny_model
 
 RECIPE = ["model.vocab=512", "train.batch=16"]
 LARGE = ["model.vocab=512", "model.hidden=2048", "model.layers=16", "train.sequence=1024"]  # nobody is faster alone
@@ -56,6 +57,16 @@ class Plan(PlanCase):
             self.assertGreater(cost["price"], 0)
             self.assertTrue(0 < cost["utilization"] <= 1)
             self.assertGreater(cost["memory_bytes"], 16 * result["parameters"])
+
+    def test_the_model_that_training_goes_on_from_is_planned(self):
+        base = self.folder / "base"
+        write_tiny_model(base)
+        result = self.plan_json(f"train.init={base}", "train.sequence=16", "--members", "4", "--flops", "1T")
+        costs = {cost["method"]: cost for cost in result["methods"] if cost["setting"] == ""}
+        ring = 2 * 3 / 4 * 2 * result["parameters"]
+        self.assertAlmostEqual(costs["allreduce"]["bytes_sent_per_step"] / ring, 1, delta=0.1)
+        done = self.plan("memory", f"train.init={base}", "train.sequence=16", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_whoever_holds_the_others_up_is_left_out(self):
         mixed = self.members_file(group("gpus", 8, "60T", "100M") + group("laptops", 21, "0.5T", "20M") +

@@ -16,6 +16,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/units.h"
+#include "thinwire/config/changes.h"
 #include "thinwire/config/values.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/method/registry.h"
@@ -327,6 +328,18 @@ config::Recipe load_run_recipe(const std::filesystem::path& path,
     method::check_choices(recipe);
   }
   return recipe;
+}
+
+std::vector<std::string> with_initial_model(const std::filesystem::path& path,
+                                            std::vector<std::string> overrides,
+                                            const config::Recipe& run) {
+  const config::Recipe plain = method::load_recipe(path, overrides);
+  for (const config::FieldChange& change : config::field_changes(plain, run)) {
+    std::erase_if(overrides,
+                  [&](const std::string& one) { return one.starts_with(change.field + "="); });
+    overrides.push_back(fmt::format("{}={}", change.field, change.now));
+  }
+  return overrides;
 }
 
 }  // namespace thinwire::cli

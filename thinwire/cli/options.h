@@ -111,4 +111,9 @@ config::Recipe load_given_recipe(const std::filesystem::path& path,
 config::Recipe load_run_recipe(const std::filesystem::path& path,
                                std::span<const std::string> overrides);
 
+// Overrides by which variants of the recipe have that model, too. `run`: what load_run_recipe gave.
+std::vector<std::string> with_initial_model(const std::filesystem::path& path,
+                                            std::vector<std::string> overrides,
+                                            const config::Recipe& run);
+
 }  // namespace thinwire::cli

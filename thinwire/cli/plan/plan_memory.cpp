@@ -127,6 +127,8 @@ void print_text(const PlanMemoryArguments& arguments, const std::vector<MemoryCh
 void run_plan_memory(PlanMemoryArguments arguments) {
   separate_recipe(arguments.recipe, arguments.overrides);
   if (arguments.limit == 0) arguments.limit = machine_memory().total;
+  const config::Recipe run = load_run_recipe(arguments.recipe, arguments.overrides);
+  arguments.overrides = with_initial_model(arguments.recipe, std::move(arguments.overrides), run);
   const auto program = static_cast<double>(resident_memory_bytes());
   const std::vector<MemoryChoice> choices =
       plan::memory_choices(arguments.recipe, arguments.overrides, program);

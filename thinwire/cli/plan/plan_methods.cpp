@@ -142,6 +142,8 @@ plan::MethodPlan make_plan(PlanMethodsArguments arguments) {
   plan::MethodPlan plan;
   plan.program_bytes = static_cast<double>(resident_memory_bytes());
   plan.recipe = load_run_recipe(arguments.recipe, arguments.overrides);
+  arguments.overrides =
+      with_initial_model(arguments.recipe, std::move(arguments.overrides), plan.recipe);
   plan.model = plan::planned_model(plan.recipe);
   plan.members = members_of(arguments, plan.recipe, plan.model);
   if (!arguments.constants.empty()) plan.laws = plan::load_laws(arguments.constants);
