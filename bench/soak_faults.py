@@ -18,7 +18,9 @@ AHEAD_FOR = (5, 60)  # seconds
 COPIES = (20, 300)  # seconds after which the copy of a folder is replaced by a newer one
 STANDS = 0.05  # seconds after which a process that was stopped has finished its last write
 SERVER_AWAY = (1, 30)  # seconds for which one of a cluster's servers is killed or stopped
-MEMBER_FAULTS = ("member killed", "short stop", "long stop", "member leaves", "newcomer", "member rolled back")
+POWER = "/sys/class/power_supply"
+MEMBER_FAULTS = ("member killed", "short stop", "long stop", "member pauses", "member leaves", "newcomer",
+                 "member rolled back")
 COORDINATOR_FAULTS = ("coordinator killed", "coordinator stopped", "both killed", "coordinator rolled back")
 SERVER_FAULTS = ("nats-server killed", "nats-server stopped")
 CLUSTER_FAULTS = ("one of 3 killed", "one of 3 stopped")
@@ -95,6 +97,32 @@ class Clocks:
                 one.unlink()
 
 
+class Batteries:
+    """Power supplies that members see instead of the machine's, if a file system can be mounted here. Members pause while
+    theirs discharges."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        tried = subprocess.run(["unshare", "-m", "mount", "--bind", folder, POWER], capture_output=True)
+        self.mounted = tried.returncode == 0
+
+    def place(self, name):
+        """The command under which a process has a battery of its own; it is charged at first."""
+        if not self.mounted:
+            return ()
+        self.set(name, "Full")
+        return ("unshare", "-m", "sh", "-c", f'mount --bind "$0" {POWER} && exec "$@"', self.supplies(name))
+
+    def supplies(self, name):
+        return self.folder / f"{name}.power"
+
+    def set(self, name, status):
+        battery = self.supplies(name) / "battery"
+        battery.mkdir(parents=True, exist_ok=True)
+        (battery / "type").write_text("Battery\n")
+        (battery / "status").write_text(f"{status}\n")
+
+
 class Copies:
     """Copies of the folders of a run's processes, of different ages."""
 
@@ -157,6 +185,8 @@ class Faults:
             yield "disk full"
         if self.run.clocks.library is None:
             yield from CLOCK_FAULTS
+        if not self.run.batteries.mounted:
+            yield "member pauses"
         yield from SERVER_FAULTS if self.run.cluster else CLUSTER_FAULTS
 
     def gap(self):
@@ -316,6 +346,9 @@ class Faults:
             member.send_signal(signal.SIGSTOP)
             share = self.random.uniform(0.1, 0.6) if kind == "short stop" else self.random.uniform(1.3, 2)
             self.later(share * self.lost, lambda: member.send_signal(signal.SIGCONT), name)
+        elif kind == "member pauses":
+            self.run.batteries.set(name, "Discharging")
+            self.later(self.random.uniform(2, 2 * self.lost), lambda: self.run.batteries.set(name, "Full"), name)
         elif kind == "member rolled back":
             if name not in self.copies.due:
                 return False
