@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "thinwire/base/error.h"
@@ -17,23 +18,24 @@ struct Variation {
   std::vector<std::string> values;
   bool local_updates_only = false;  // only where workers train independently
   const char* method = "";          // only of this one; empty: of all that have the field
-  // Another field and its value, without which the values make no sense; empty: none.
-  const char* with = "";
-  const char* with_value = "";
+  // Other fields and their values, without which the values make no sense.
+  std::vector<std::pair<const char*, const char*>> with = {};
 };
 
 // Pseudo-gradients of many steps lose nothing in fp4 (arXiv 2501.18512), nor in two bits with error
 // feedback (bench/results/2026-11-21-outer-loss.md), and little in one
-// (bench/results/2026-11-28-one-bit-muon.md); nobody has shown this for gradients.
+// (bench/results/2026-11-28-one-bit-muon.md); nobody has shown this for gradients. Their sums lose
+// nothing in fp4 (bench/results/2026-11-30-sum-formats.md).
 const std::vector<Variation>& variations() {
   static const std::vector<Variation> all = {
       {"overlap", {"0", "1", "none", "inner", "eager"}},
-      {"look_ahead", {"true"}, false, "", "overlap", "1"},
+      {"look_ahead", {"true"}, false, "", {{"overlap", "1"}}},
       {"k", {"8", "32", "128", "512"}, false, "distro"},
       {"sync_every", {"32", "128", "512"}},
       {"local_steps", {"32", "128", "512"}},
       {"wire", {"fp4"}, true},
-      {"wire", {"int2", "int1"}, true, "", "error_feedback", "true"}};
+      {"wire", {"int2", "int1"}, true, "", {{"error_feedback", "true"}}},
+      {"wire", {"int1"}, true, "", {{"error_feedback", "true"}, {"sum_wire", "fp4"}}}};
   return all;
 }
 
@@ -104,13 +106,16 @@ class Maker {
   void vary(const std::string& method, const config::Recipe& plain, const Variation& variation) {
     const std::string present = value_of(plain, method, variation.field);
     if (present.empty()) return;
+    const bool has_rest = std::ranges::all_of(variation.with, [&](const auto& one) {
+      return value_of(plain, method, one.first) == one.second;
+    });
     for (const std::string& value : variation.values) {
-      if (present == value) continue;
+      if (present == value && has_rest) continue;
       std::string setting = fmt::format("{} = {}", variation.field, value);
       std::vector<std::string> more = {fmt::format("{}.{}={}", method, variation.field, value)};
-      if (*variation.with != 0) {
-        setting += fmt::format(", {} = {}", variation.with, variation.with_value);
-        more.push_back(fmt::format("{}.{}={}", method, variation.with, variation.with_value));
+      for (const auto& [field, needed] : variation.with) {
+        setting += fmt::format(", {} = {}", field, needed);
+        more.push_back(fmt::format("{}.{}={}", method, field, needed));
       }
       try_setting(method, std::move(setting), more);
     }

@@ -36,8 +36,8 @@ struct Candidates {
 // with each method. One thing at a time is varied, where a method allows it: overlap (DisTrO's with
 // look_ahead, too), the steps between exchanges (sync_every or local_steps: 32, 128, 512), DisTrO's
 // k (8, 32, 128, 512), and, where workers train independently, the wire (fp4, or int2 or
-// int1 with error_feedback), whether the members of each of `clusters` sites (0: none) train as
-// one, and, if they are `unequal`, shares by speed.
+// int1 with error_feedback, with sums in fp4 as well), whether the members of each of `clusters`
+// sites (0: none) train as one, and, if they are `unequal`, shares by speed.
 Candidates make_candidates(const std::filesystem::path& path,
                            std::span<const std::string> overrides, int64_t members,
                            int64_t clusters = 0, bool unequal = false);
