@@ -40,7 +40,8 @@ struct OwnModel {
   // shapes where the recipe is somebody else's.
   std::vector<std::string> tensors = {};
   // Sets the weights with which a new run begins. They hold what is drawn from run.seed: matrices
-  // normal(0, model.init_std), norms 1, biases 0. May be empty.
+  // normal(0, model.init_std), norms 1, biases 0. Each rank of an MPI job calls it, and all must
+  // set the same. May be empty.
   std::function<void(const std::vector<OwnTensor>& weights)> initial = {};
   // Gives the memory of a worker's weights, on the worker's thread: so many values, aligned to 64
   // bytes, which outlive the run. Empty: it is allocated.

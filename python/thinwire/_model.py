@@ -168,6 +168,9 @@ def _compute(words: Sequence[str], model: Model, initial: Optional[Callable[["Ar
                 if wanted is None:
                     break
                 if isinstance(wanted, Worker):
+                    if initial is not None and wanted.recipe["train"]["launcher"] == "mpi":
+                        raise Error("initial must be None with [train] launcher = \"mpi\", whose ranks begin with the "
+                                    "weights that the recipe says; set train.init to a file of `thinwire.save`")
                     workers[wanted.worker] = (arrays_in(wanted.weights), arrays_in(wanted.gradients))
                 elif isinstance(wanted, Initial):
                     if initial is not None:

@@ -95,6 +95,32 @@ def join(model: torch.nn.Module, address: str, token: str, folder: Optional[_Pat
     return Run(model, join_words(address, token, folder, fields, options), None, [], quiet, on_step, group)
 
 
+def mpi(model: torch.nn.Module, recipe: Recipe, fields: Fields = None, *, restart: bool = False, quiet: bool = False,
+        on_step: Optional[Callable[[StepReport], None]] = None) -> "Run":
+    """Return a run whose workers are the ranks of an MPI job: each runs this program, as ``mpirun -n 4 python loop.py`` does.
+
+    The weights are the run's, as for `join`: what `recipe` wrote with ``weights=``, or drawn from ``run.seed``. Recipe,
+    weights and the run's folder must be under the same path for all ranks. The first rank writes the folder and is told of
+    steps: elsewhere ``run.report`` stays None, and ``run.result`` has no loss and no digest.
+
+    Parameters
+    ----------
+    model : Module
+        The module to train, on one process.
+    recipe, fields, restart, quiet, on_step
+        As for `local`. With fewer ranks than ``train.workers``, a rank's module computes for several of them in turn.
+
+    Raises
+    ------
+    Error
+        A program without MPI, more ranks than workers, or a rank that failed or ended: then all of them end.
+    """
+    given = {**(fields or {}), "train.launcher": "mpi"}
+    run = Run(model, ["train"], recipe, [*field_words(given), *option_words({"restart": restart})], quiet, on_step)
+    run._alone_in_rank = True
+    return run
+
+
 class Run:
     """A module that is being trained: a context manager that yields the steps.
 
@@ -129,6 +155,7 @@ class Run:
         self._keeps_weights = False
         self._peer: Union[Peer, RanksPeer, None] = None
         self._group = group
+        self._alone_in_rank = False  # this process is a rank of an MPI job
         self._ranks: Optional[Ranks] = None  # the processes of this member, if there are several
         self._replicas: dict[int, Replica] = {}
         self._bound: Optional[Replica] = None
@@ -144,6 +171,10 @@ class Run:
         if not expected:
             raise Error("the module must have parameters that require gradients, got none")
         self._ranks = ranks_of(self._model, self._group)
+        if self._alone_in_rank and self._ranks is not None:
+            self._ranks = None
+            raise Error("a module of several processes of torch.distributed cannot be a rank of an MPI job, got "
+                        f"{type(self._model).__name__}; give the module itself, and let thinwire.torch.mpi join the ranks")
         if given is None:
             self._peer = self._begin([*command, *more], expected)
             return self

@@ -14,8 +14,8 @@ docs/python.md explains it.
 
 from ._torch_methods import AllReduce, DiLoCo, DisTrO, LocalSGD, SparseLoCo, Streaming
 from ._torch_optimizer import Optimizer
-from ._torch_run import Run, Step, join, local
+from ._torch_run import Run, Step, join, local, mpi
 from ._torch_tensors import recipe, tensors
 
 __all__ = ["AllReduce", "DiLoCo", "DisTrO", "LocalSGD", "Optimizer", "Run", "SparseLoCo", "Step", "Streaming", "join",
-           "local", "recipe", "tensors"]
+           "local", "mpi", "recipe", "tensors"]

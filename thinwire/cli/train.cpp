@@ -43,9 +43,6 @@ void train_for_peer(const config::Recipe& recipe, const TrainArguments& argument
   train::ModelSocket socket(arguments.model_socket, interrupts().any,
                             [] { end_by_signal(SIGTERM); });
   socket.report([&] {
-    if (recipe.train.launcher == config::Launcher::kMpi) {
-      throw UsageError("[train] launcher must be threads with --model-socket, got \"mpi\"");
-    }
     launch::TrainOptions options;
     options.restart = arguments.restart;
     options.stop = &socket.stop();
@@ -55,13 +52,19 @@ void train_for_peer(const config::Recipe& recipe, const TrainArguments& argument
     };
     options.listen = [&](const config::Recipe&, int64_t) { return &socket; };
     options.display = socket.display();
-    options.own_model = &socket.model();
+    train::OwnModel model = socket.model();
+    // The peers of several ranks may have different weights; the recipe has the same for all.
+    if (recipe.train.launcher == config::Launcher::kMpi) model.initial = {};
+    options.own_model = &model;
     launch::TrainResult result = launch::train(recipe, options);
     if (result.outcome == launch::Outcome::kAlreadyFinished) {
       tell_finished(options.display.message, recipe.run.dir);
     }
-    return events::RunEnd{result.step, result.outcome != launch::Outcome::kStopped, recipe.run.dir,
-                          std::move(result.summary)};
+    const bool elsewhere = result.outcome == launch::Outcome::kElsewhere;
+    const bool finished =
+        elsewhere ? result.step == recipe.train.steps : result.outcome != launch::Outcome::kStopped;
+    return events::RunEnd{result.step, finished, recipe.run.dir, std::move(result.summary),
+                          elsewhere};
   });
 }
 

@@ -82,7 +82,7 @@ std::string print_run_end(const RunEnd& end) {
   const Json json = {{"steps", end.steps},
                      {"finished", end.finished},
                      {"folder", end.folder},
-                     {"summary", end.finished ? json_of(end.summary) : Json()}};
+                     {"summary", end.finished && !end.elsewhere ? json_of(end.summary) : Json()}};
   return print_json(json, {.replace_invalid = true});
 }
 

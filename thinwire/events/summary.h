@@ -53,7 +53,8 @@ struct RunEnd {
   int64_t steps = 0;      // completed
   bool finished = false;  // false: it was stopped
   std::string folder;
-  Summary summary = {};  // of a finished run
+  Summary summary = {};    // of a finished run
+  bool elsewhere = false;  // another process has the summary
 };
 
 // In one line: {"steps": …, "finished": …, "folder": …, "summary": …}, the last as print_summary()

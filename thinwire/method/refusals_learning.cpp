@@ -106,11 +106,6 @@ std::span<const Pair> refusals_of_learning() {
       {kExternalModel,
        {"train.offload", [](const Recipe& recipe) { return recipe.train.offload; }},
        "[model] architecture = {one} has its weights in memory, got [train] offload = {other}"},
-      {kExternalModel,
-       {"train.launcher",
-        [](const Recipe& recipe) { return recipe.train.launcher != config::Launcher::kThreads; }},
-       "[model] architecture = {one} is computed by threads of the program, got [train] launcher = "
-       "{other}"},
 
       {kOwnSteps,
        {"model.architecture", [](const Recipe& recipe) { return !is_external(recipe); }},

@@ -18,9 +18,9 @@
 // From then on each line of the program says in "kind" what it is:
 //
 //   {"kind": "initial", "memory": {…}}
-//       Only where a new run begins that is not joined. With the line comes a descriptor
-//       (SCM_RIGHTS): memory with the weights as they were drawn, which the peer may change. It
-//       answers {"ready": true}.
+//       Only where a new run begins that is not joined and has no MPI ranks. With the line comes a
+//       descriptor (SCM_RIGHTS): memory with the weights as they were drawn, which the peer may
+//       change. It answers {"ready": true}.
 //   {"kind": "worker", "worker": 0, "memory": {…}, "recipe": {"run": {"name": …, …}, …}}
 //       A worker begins, or one of a joined run starts over. Two descriptors come with the line:
 //       its weights and its gradients, which stay where they are. They take the place of those that
