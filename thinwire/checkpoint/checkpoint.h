@@ -62,7 +62,7 @@ struct BestLoss {
 //      inverse is the fast transform on both sides
 //   4  bases are renewed at the end of a step and orthonormalised in blocks
 //   5  APOLLO and Fira limit norms without bias correction; Fira scales only what is in the
-//   subspace
+//      subspace
 inline constexpr int kNumericsVersion = 5;
 
 inline constexpr const char* kMetaFile = "checkpoint.json";

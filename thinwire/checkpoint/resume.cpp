@@ -1,3 +1,4 @@
+// What a run needs to go on from a checkpoint, and what differs then (resume_rules.h).
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,12 +1,11 @@
 // A member of a run of many hosts: joins over a courier, catches up, trains, and leaves.
 // docs/hosts.md.
 //
-// A member needs the run's recipe, and its vocabulary and data on its own disk or the program's
-// own model, and a courier whose name is
-// that of its key (participant_name). It learns everything else from the ledger: when it
-// takes part, with which rows, what counts, and which snapshot to start from. It holds no more than
-// what a worker of `thinwire train` holds, and writes the same run folder: log, checkpoints by the
-// recipe's rules, summary. Its losses are over its own rows.
+// A member needs the run's recipe, its vocabulary and data on its own disk or the program's own
+// model, and a courier whose name is that of its key (participant_name). It learns everything else
+// from the ledger: when it takes part, with which rows, what counts, and which snapshot to start
+// from. It holds no more than what a worker of `thinwire train` holds, and writes the same run
+// folder: log, checkpoints by the recipe's rules, summary. Its losses are over its own rows.
 //
 // A member whose replica cannot continue (it differs from the others', its round was reopened, it
 // fell too far behind) starts over from a snapshot by itself. One that returns after its process
@@ -92,8 +91,8 @@ struct MemberOptions {
   // Audits instead of training (docs/audits.md). The key is an auditor's and no member's; nothing
   // is sent but what it finds.
   bool audits = false;
-  // Who stores again what members offer (serve::HostOptions::keeps): is asked for payloads that
-  // cannot be fetched from their holders. Empty: nobody.
+  // The name of whoever stores again what members offer (serve::HostOptions::keeps), who is asked
+  // for payloads that cannot be fetched from their holders. Empty: nobody does.
   std::string keeper = {};
   // Ranks that compute its gradients with it (train/site.h), which have nothing to do yet; null: it
   // is alone.

@@ -1,9 +1,8 @@
 // What goes with what. A feature is a value of a recipe's field that is not the default one, or a
 // command that runs a recipe. Whether two go together is asked of the checks that the parser and
-// the commands themselves make, so that the answer cannot differ from what they do. `thinwire
-// recipe
-// --combinations` prints it, docs/combinations.md holds it, and a test trains every pair of which
-// it says yes.
+// the commands themselves make, so that the answer cannot differ from what they do.
+// `thinwire recipe --combinations` prints it, docs/combinations.md holds it, and a test trains
+// every pair of which it says yes.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +26,8 @@ void check_pairs(const config::Recipe& recipe);
 // Throws UsageError for what the command cannot do with the recipe, beyond what the other hosted
 // commands and kServe cannot.
 void check_command(const config::Recipe& recipe, Command command);
-// Throws UsageError for a run that needs a model to begin with and has none. Not of check_command,
-// because members of a run receive its weights.
+// Throws UsageError for a run that needs a model to begin with and has none. check_command does not
+// ask for it, because members of a run receive its weights.
 void require_initial_model(const config::Recipe& recipe);
 
 using Overrides = std::vector<std::string>;  // "table.field=value"

@@ -1,3 +1,4 @@
+// The communicators of workers that are threads of one process.
 #include <fmt/format.h>
 
 #include <thread>

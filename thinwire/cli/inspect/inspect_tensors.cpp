@@ -1,3 +1,4 @@
+// thinwire inspect: files with tensors, checkpoints and payloads.
 #include <fmt/format.h>
 
 #include <algorithm>

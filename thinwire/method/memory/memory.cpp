@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kFloat = 4;
 constexpr double kBf16 = 2;
-constexpr double kPackBytes =
-    1.5e6;  // of a thread's matrix products (tensor/products/gemm_packed.cpp)
+// What a thread's matrix products are packed into (tensor/products/gemm_packed.cpp).
+constexpr double kPackBytes = 1.5e6;
 
 // One chunk of logits, their gradient, and what the products back to the model's width need.
 double loss_bytes(const config::Recipe& recipe, double tokens, double operand) {

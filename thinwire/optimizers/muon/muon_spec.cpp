@@ -8,8 +8,6 @@
 namespace thinwire::method {
 namespace {
 
-constexpr double kNewtonSchulzSteps = 5;
-
 std::unique_ptr<config::Section> options() { return std::make_unique<MuonOptions>(); }
 
 void check(const config::Recipe&) {}

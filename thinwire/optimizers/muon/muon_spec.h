@@ -14,4 +14,6 @@ struct MuonOptions final : OptimizerSectionOf<MuonOptions> {
 
 extern const OptimizerSpec kMuon;
 
+inline constexpr int kNewtonSchulzSteps = 5;  // of the iteration that orthogonalises
+
 }  // namespace thinwire::method

@@ -9,10 +9,11 @@
 #include <vector>
 
 #include "thinwire/base/threads.h"
+#include "thinwire/optimizers/muon/muon_spec.h"
 
 namespace thinwire::optim {
 
-inline constexpr int kNewtonSchulzSteps = 5;
+using method::kNewtonSchulzSteps;
 // x -> a x + b x^3 + c x^5 maps (0, 1] to about [0.7, 1.2] in five steps.
 inline constexpr float kNewtonSchulzA = 3.4445f;
 inline constexpr float kNewtonSchulzB = -4.7750f;

@@ -16,6 +16,7 @@
 #define THINWIRE_TENSOR_FEW_ROWS_ONCE
 namespace thinwire::tensor {
 
+// The operands of multiply_few_rows (few_rows.h); rows of x are `ldx` apart, those of y `ldy`.
 template <typename W>
 struct FewRows {
   int64_t m, k;

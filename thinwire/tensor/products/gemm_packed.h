@@ -19,10 +19,8 @@ void gemm_packed(Transpose a, Transpose b, int64_t m, int64_t n, int64_t k, cons
 // apart. With beta 0 the old values are not read.
 void round_sums(const float* sums, int64_t rows, int64_t columns, float beta, Bf16* to, int64_t ld);
 
-// bf16 products cut into blocks that stay in the caches, packed, and multiplied tile by tile
-// (tiles.h).
-
-// As gemm() of gemm.h, on the calling thread; m, n and k are positive.
+// As gemm() of gemm.h, on the calling thread: cut into blocks that stay in the caches, packed, and
+// multiplied tile by tile (tiles.h). m, n and k are positive.
 void gemm_tiled(const Tiles<float>& tiles, Transpose a, Transpose b, int64_t m, int64_t n,
                 int64_t k, const float* A, int64_t lda, const float* B, int64_t ldb, float beta,
                 float* C, int64_t ldc);

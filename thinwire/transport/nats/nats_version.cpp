@@ -1,3 +1,4 @@
+// Which versions of nats-server are used (nats_server.h).
 #include <fmt/format.h>
 
 #include <charconv>
