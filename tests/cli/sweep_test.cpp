@@ -65,7 +65,7 @@ class SweepTest : public testing::Test {
   std::vector<RunOutcome> run(const SweepPlan& plan, int jobs = 2) const {
     std::vector<SweepRun> runs;
     for (const PlannedRun& planned : plan.runs) runs.push_back(planned.run);
-    return run_sweep(runs, jobs, interrupts_);
+    return run_sweep(runs, jobs, interrupts_, {});
   }
   std::vector<RunState> states(const SweepPlan& plan) const {
     std::vector<RunState> result;

@@ -39,8 +39,8 @@ class StoreThatIsDown : public testing::Test {
     ended_ = true;
     runs_.join();
   }
-  Bytes fetch(const Patience& patience) {
-    return fetch_blob(*guest_, "the run's data", transport::blob_id(blob_), founder_, patience,
+  Bytes fetch(const WaitLimits& limits) {
+    return fetch_blob(*guest_, "the run's data", transport::blob_id(blob_), founder_, limits,
                       nullptr);
   }
 
@@ -73,7 +73,6 @@ class MailboxWithoutRun : public testing::Test {
     Access access;
     access.servers = {folder_.string()};
     access.run = participant_name(make_signer(make_seed())->key());
-    access.mailbox = true;
     return tests::error_of([&] { await_mailbox(access); });
   }
 

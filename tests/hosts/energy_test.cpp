@@ -84,8 +84,7 @@ TEST_F(EnergyOf, AProcessIsItsShareOfWhatAllCompute) {
 
 TEST_F(EnergyOf, AMachineIsWhatItsOwnerSays) {
   zone("intel-rapl:0", "package-0", 0);
-  EnergyMeter meter({.watts = 65},
-                    std::make_unique<GpuMeter>([] { return 1e6; }, GpuMeter::Times()), root_);
+  EnergyMeter meter({.watts = 65}, std::make_unique<GpuMeter>([] { return 1e6; }), root_);
   EXPECT_THAT(meter.describe(), HasSubstr("65 W"));
   EXPECT_EQ(meter.spent(2), (membership::Spent{.seconds = 2, .joules = 130}));
 }
@@ -109,13 +108,13 @@ TEST_F(EnergyOf, AGpuIsItsPowerTimesTheTime) {
           ++asked;
           return 200.0;
         },
-        {.every_s = 0.001});
+        0.001);
     while (asked < 20 && watch.seconds() < kTimeoutSeconds) joules += gpu.joules();
     joules += gpu.joules();
   }
   EXPECT_GT(joules, 0);
   EXPECT_LE(joules, 200 * watch.seconds());
-  GpuMeter unknown([] { return -1.0; }, {.every_s = 0.001});
+  GpuMeter unknown([] { return -1.0; }, 0.001);
   EXPECT_EQ(unknown.joules(), 0);
 }
 

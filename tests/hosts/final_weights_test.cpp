@@ -55,7 +55,7 @@ class FinalWeights : public testing::Test {
     run_.recipe = external_recipe(folder_ / "serve");
     run_.description.founding.run = 7;
     fs::create_directories(folder_ / "serve" / kServerFolder);
-    reception_.emplace(*courier_, run_, Patience{.answer_s = 1},
+    reception_.emplace(*courier_, run_, WaitLimits{.answer_s = 1},
                        [this](std::string_view text) { told_.emplace_back(text); });
     RequestHandler::Callbacks callbacks;
     callbacks.leads = [] { return true; };

@@ -33,7 +33,8 @@ class RunDisplayTest : public testing::Test {
 
   const config::Recipe recipe_;
   std::string machine_;
-  RunDisplay display_{recipe_, [this](const PublicKey&) { return machine_; }, {}};
+  RunDisplay display_{recipe_, [this](const PublicKey&) { return machine_; },
+                      events::terminal_display()};
 };
 
 TEST_F(RunDisplayTest, OfARunThatGoesOnSumsUpWhatHappenedBefore) {

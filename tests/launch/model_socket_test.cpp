@@ -61,7 +61,8 @@ class ModelSocketCase : public testing::Test {
       options.display = peer.display();
       options.own_model = &peer.model();
       result = launch::train(method::load_recipe("", overrides), options);
-      return events::RunEnd{result.step, result.outcome != Outcome::kStopped, "", result.summary};
+      return events::RunResult{result.step, result.outcome != Outcome::kStopped, "",
+                               result.summary};
     });
     return result;
   }

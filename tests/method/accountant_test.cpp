@@ -1,8 +1,8 @@
-#include "thinwire/method/privacy/accountant.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "thinwire/method/privacy/privacy.h"
 
 namespace thinwire::method {
 namespace {

@@ -84,7 +84,7 @@ class RecorderTest : public testing::Test {
 TEST_F(RecorderTest, ProgressSaysWhatAStepSends) {
   const config::Recipe recipe = tiny_recipe(folder_, {"model.vocab=258", "log.every=1"});
   testing::internal::CaptureStderr();
-  Recorder recorder(recipe, folder_, 0);
+  Recorder recorder(recipe, folder_, 0, {.display = events::terminal_display()});
   record(recorder, 1, 2);
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
               testing::ContainsRegex("sent 1[.0]* kB a step  received 0 B a step"));

@@ -118,7 +118,8 @@ TEST(Collector, TakesTheMeansOfPairsOverPairs) {
 TEST(Collector, SaysOnHowManyTokensAMemberTrains) {
   const fs::path folder = test_folder();
   const config::Recipe recipe = tiny_recipe(folder, {"model.vocab=258"});
-  report::Recorder recorder(recipe, folder, 0, {.rows = "over some rows"});
+  report::Recorder recorder(recipe, folder, 0,
+                            {.rows = "over some rows", .display = events::terminal_display()});
   Collector collector(recorder);
   StepPart part;
   part.members = 1;

@@ -108,9 +108,9 @@ std::vector<int32_t> tokens_for(const config::Recipe& recipe, const SpeedOptions
   return options.tokens.empty() ? random_tokens(recipe, batch) : read_tokens(options.tokens, batch);
 }
 
-void warn_of_memory(const config::Recipe& recipe) {
+void warn_of_memory(const config::Recipe& recipe, const events::MessageSink& message) {
   const std::string warning = check_memory(method::run_memory(recipe, 1));
-  if (!warning.empty()) events::print_message(warning);
+  if (!warning.empty()) message(warning);
 }
 
 // What is known before the first step of one worker, once its parameters are loaded.
@@ -265,14 +265,14 @@ SpeedResult measure_speed(config::Recipe recipe, const SpeedOptions& options) {
   const int64_t rows = (train.batch + train.workers - 1) / train.workers;
   const int64_t rows_per_pass = train.microbatch == 0 ? rows : std::min(train.microbatch, rows);
   const auto program_bytes = resident_memory_bytes();
-  warn_of_memory(recipe);
+  warn_of_memory(recipe, options.message);
   reduce_to_one_worker(recipe, rows, options);
   const std::vector<int32_t> tokens = tokens_for(recipe, options, rows * (train.sequence + 1));
 
   const auto specs = method::tensors_of(recipe);
   const tensor::Layout layout(specs);
   const train::StartingWeights weights =
-      train::starting_weights(recipe, nullptr, layout, events::print_message);
+      train::starting_weights(recipe, nullptr, layout, options.message);
   tensor::Arena& params = *weights.trained;
   SpeedResult result = before_steps(recipe, precision, specs);
   result.program_bytes = program_bytes;

@@ -9,6 +9,7 @@
 
 #include "thinwire/base/file.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/model/model.h"
 
 namespace thinwire::bench {
@@ -35,6 +36,7 @@ struct SpeedOptions {
   // May be empty; called before each step with the number of steps done and of all steps, including
   // the warmup.
   std::function<void(int64_t done, int64_t all)> progress = {};
+  events::MessageSink message = events::tell_nobody;  // told what the user should know
 };
 
 // A part of a step: how long it takes, and the least work that it has to do.

@@ -75,8 +75,8 @@ void join_for_peer(hosts::JoinOptions options, int model_socket) {
       socket.begin();
     };
     hosts::JoinResult result = hosts::join_run(options);
-    return events::RunEnd{result.steps, result.outcome == hosts::JoinOutcome::kFinished,
-                          result.folder.string(), std::move(result.summary)};
+    return events::RunResult{result.steps, result.outcome == hosts::JoinOutcome::kFinished,
+                             result.folder.string(), std::move(result.summary)};
   });
 }
 
@@ -116,11 +116,7 @@ void run_join(const JoinArguments& arguments) {
   hosts::Access access = access_of(arguments.machine.access);
   access.wait_s = arguments.wait_s;
   access.limits = arguments.limits;
-  if (access.mailbox && (access.limits.up_bit_s > 0 || access.limits.down_bit_s > 0)) {
-    throw UsageError(
-        "--up and --down need a run with a server: what copies the folder of a mailbox has limits "
-        "of its own");
-  }
+  access.approach->check_limits(access.limits);
   const hosts::JoinOptions options = {.access = std::move(access),
                                       .overrides = overrides,
                                       .memory_bytes = arguments.machine.memory_bytes,
@@ -133,7 +129,8 @@ void run_join(const JoinArguments& arguments) {
                                       .pauses = pauses,
                                       .energy = arguments.energy,
                                       .stop = &interrupts().any,
-                                      .on_start = [] { catch_interrupts(); }};
+                                      .on_start = [] { catch_interrupts(); },
+                                      .display = events::terminal_display()};
   if (arguments.model_socket >= 0) return join_for_peer(options, arguments.model_socket);
   const hosts::JoinResult result = join(options);
   if (result.outcome == hosts::JoinOutcome::kElsewhere) return;
@@ -144,8 +141,8 @@ void run_join(const JoinArguments& arguments) {
                 result.ranks > 1);
   }
   if (arguments.json) {
-    write_output(
-        events::print_run_end({result.steps, true, result.folder.string(), result.summary}) + "\n");
+    write_output(events::result_line({result.steps, true, result.folder.string(), result.summary}) +
+                 "\n");
   } else {
     print_run_result(result.summary, result.folder.string(), hosts::kMemberRows);
   }

@@ -29,6 +29,7 @@ struct RelayArguments {
 
 void run_relay(const RelayArguments& arguments) {
   hosts::RelayOptions options = arguments.options;
+  options.display = events::terminal_display();
   options.access = access_of(arguments.access);
   options.access.wait_s = arguments.wait_s;
   options.folder = arguments.folder;

@@ -69,7 +69,9 @@ void add_wait(CLI::App& command, double& wait_s) {
 }
 
 hosts::Access access_of(const AccessArguments& arguments) {
-  return hosts::parse_access(arguments.address, token_of(arguments), arguments.ca);
+  hosts::Access access = hosts::parse_access(arguments.address, token_of(arguments), arguments.ca);
+  access.message = events::print_message;
+  return access;
 }
 
 }  // namespace thinwire::cli

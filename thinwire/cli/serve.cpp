@@ -68,6 +68,7 @@ void run_serve(const ServeArguments& arguments) {
   config::Recipe recipe = load_given_recipe(arguments.recipe, arguments.overrides);
   recipe.run.dir = hosts::served_folder(recipe);
   hosts::ServeOptions options = arguments.options;
+  options.display = events::terminal_display();
   options.ready_file = arguments.ready_file;
   check_mailbox(arguments);
   options.cluster = cluster_of(arguments);

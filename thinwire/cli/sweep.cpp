@@ -64,7 +64,7 @@ void sweep_recipes(const SweepArguments& arguments) {
   for (const report::PlannedRun& planned : plan.runs) runs.push_back(planned.run);
   catch_interrupts(SecondSignal::kCounts);
   const std::vector<report::RunOutcome> outcomes =
-      report::run_sweep(runs, jobs, interrupts().count);
+      report::run_sweep(runs, jobs, interrupts().count, events::terminal_display());
   const report::SweepResults results = report::collect_results(plan, outcomes);
   report::write_results(plan, outcomes, results, out);
   if (results.done > 0) {

@@ -63,8 +63,8 @@ void train_for_peer(const config::Recipe& recipe, const TrainArguments& argument
     const bool elsewhere = result.outcome == launch::Outcome::kElsewhere;
     const bool finished =
         elsewhere ? result.step == recipe.train.steps : result.outcome != launch::Outcome::kStopped;
-    return events::RunEnd{result.step, finished, recipe.run.dir, std::move(result.summary),
-                          elsewhere};
+    return events::RunResult{result.step, finished, recipe.run.dir, std::move(result.summary),
+                             elsewhere};
   });
 }
 
@@ -73,6 +73,7 @@ void run_train(const TrainArguments& arguments) {
   if (arguments.model_socket >= 0) return train_for_peer(recipe, arguments);
   LivePage page(arguments.page);
   launch::TrainOptions options;
+  options.display = events::terminal_display();
   options.restart = arguments.restart;
   options.stop = &interrupts().any;
   options.on_start = [] { catch_interrupts(); };
@@ -92,7 +93,7 @@ void run_train(const TrainArguments& arguments) {
     tell_finished(events::print_message, recipe.run.dir);
   }
   if (arguments.json) {
-    write_output(events::print_run_end({result.step, true, recipe.run.dir, result.summary}) + "\n");
+    write_output(events::result_line({result.step, true, recipe.run.dir, result.summary}) + "\n");
   } else {
     print_run_result(result.summary, recipe.run.dir);
   }

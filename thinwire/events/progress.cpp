@@ -266,6 +266,10 @@ void set_quiet() {
   Progress::quiet_ = true;
 }
 
+Display terminal_display() {
+  return {.message = print_message, .needed = print_needed, .progress = true};
+}
+
 void print_message(std::string_view text) {
   {
     const Lock lock(Progress::screen_);

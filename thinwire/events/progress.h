@@ -105,18 +105,19 @@ void set_quiet();
 
 // Takes one line of text for the user, on any thread.
 using MessageSink = std::function<void(std::string_view text)>;
+inline void tell_nobody(std::string_view /*text*/) {}
 
-// Where a run shows what it does.
+// Where a run shows what it does; nowhere, if nothing is set.
 struct Display {
-  MessageSink message = print_message;
-  MessageSink needed = print_needed;  // without which the command would be of no use
-  bool progress = true;               // whether it is shown as a Progress on stderr
+  MessageSink message = tell_nobody;
+  MessageSink needed = tell_nobody;  // without which the command would be of no use
+  bool progress = false;             // whether it is shown as a Progress on stderr
 };
+// On stderr: print_message, print_needed and Progress.
+Display terminal_display();
 
 // How fast a run goes at present: the mean over its latest steps, from which the time left follows.
-// Terminals and the live page show the same figures because both use this class.
-
-// Not thread-safe.
+// Terminals and the live page show the same figures because both use this class. Not thread-safe.
 class Pace {
  public:
   static constexpr size_t kLatest = 50;  // calls over which the mean is taken

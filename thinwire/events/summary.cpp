@@ -78,7 +78,7 @@ std::string print_summary(const Summary& summary) {
   return print_json(json_of(summary), {.indent = 2, .replace_invalid = true}) + '\n';
 }
 
-std::string print_run_end(const RunEnd& end) {
+std::string result_line(const RunResult& end) {
   const Json json = {{"steps", end.steps},
                      {"finished", end.finished},
                      {"folder", end.folder},

@@ -49,7 +49,7 @@ std::string print_summary(const Summary& summary);
 Summary parse_summary(std::string_view text, const std::string& origin);
 
 // How a command that trains ended, for other programs.
-struct RunEnd {
+struct RunResult {
   int64_t steps = 0;      // completed
   bool finished = false;  // false: it was stopped
   std::string folder;
@@ -59,7 +59,7 @@ struct RunEnd {
 
 // In one line: {"steps": …, "finished": …, "folder": …, "summary": …}, the last as print_summary()
 // has it, or null.
-std::string print_run_end(const RunEnd& end);
+std::string result_line(const RunResult& end);
 
 // The file appears whole or not at all.
 void write_summary(const fs::path& file, const Summary& summary);

@@ -8,7 +8,8 @@
 namespace thinwire {
 
 events::Display Callbacks::display() {
-  return {.message = [this](std::string_view line) { on_message(line); }, .progress = false};
+  const auto tell = [this](std::string_view line) { on_message(line); };
+  return {.message = tell, .needed = tell};
 }
 
 void Callbacks::on_event(const events::StepEvent& event) {

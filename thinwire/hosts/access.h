@@ -20,6 +20,7 @@
 #include "thinwire/links/links.h"
 #include "thinwire/transport/courier/courier.h"
 #include "thinwire/transport/nats/certificates.h"
+#include "thinwire/transport/nats/join_token.h"
 
 namespace thinwire::hosts {
 
@@ -67,11 +68,11 @@ inline constexpr double kSettleSeconds = 1;
 inline constexpr uint64_t kMaxBlobBytes = uint64_t{1} << 38;
 
 // How long to wait.
-struct Patience {
-  double answer_s = kTimeoutSeconds;  // for an answer
-  double arrival_s = 0;               // for a blob that is not there yet
-  double wait_s = 0;                  // for a server or a coordinator that is down
-  events::MessageSink message = events::print_message;  // told once it waits
+struct WaitLimits {
+  double answer_s = kTimeoutSeconds;                  // for an answer
+  double arrival_s = 0;                               // for a blob that is not there yet
+  double wait_s = 0;                                  // for a server or a coordinator that is down
+  events::MessageSink message = events::tell_nobody;  // told once it waits
 };
 // A mailbox may be synchronised every few minutes only, and large files take their time.
 inline constexpr double kMailboxAnswerSeconds = 600;
@@ -83,6 +84,69 @@ struct Identity {
   std::string jwt;  // on a cluster (transport/nats/nats_jwt.h); empty: the server knows the key
 };
 
+// A key that is to take part: what its owner does while it is admitted.
+struct Applicant {
+  fs::path folder;  // what is kept of its admission, besides the key; whether there is a key
+  // Loads the key, or makes it, and writes the first files of the member.
+  std::function<Identity()> identify;
+  // Has the coordinator enrol the key. Returns its JWT, or an empty string if the server itself
+  // knows the key. Throws Error if it is not admitted.
+  std::function<std::string(transport::Courier&)> enrol;
+};
+inline constexpr const char* kMemberKeyFile = "key";  // in Applicant::folder
+
+struct Access;
+struct LinkReport;    // self_check.h
+class RequestClient;  // requests.h
+
+// What carries a run, as members and relays reach it; its coordinator's side is RunServers. Any
+// thread.
+class Approach {
+ public:
+  virtual ~Approach() = default;
+
+  // As connect and try_connect below.
+  virtual std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as) const = 0;
+  virtual std::unique_ptr<transport::Courier> try_connect(Access& access,
+                                                          const Identity& as) const = 0;
+  // Connects with the applicant's key, once it is admitted. Writes nothing before the run is
+  // reached.
+  virtual std::unique_ptr<transport::Courier> admit(Access& access,
+                                                    const Applicant& applicant) const = 0;
+  virtual WaitLimits patience(const Access& access) const;
+
+  // These throw UsageError for what cannot be with this: a member's folder where others read it;
+  // data that come as they are needed; limits of the rates; a site of its own; a relay.
+  virtual void check_folder(const Access& /*access*/, const fs::path& /*run_folder*/) const {}
+  virtual void check_fetch(config::FetchData /*fetch*/) const {}
+  virtual void check_limits(const links::Link& /*limits*/) const {}
+  virtual void check_site(const std::string& site) const;
+  virtual void check_relay() const {}
+
+  // This machine's line to the run; nothing where it cannot be known. `stored`: a blob of the run's
+  // store that may be read to measure it. Throws Error if the run does not answer.
+  virtual std::optional<LinkReport> measure(const Access& access, transport::Courier& courier,
+                                            RequestClient& requests,
+                                            const std::optional<transport::BlobId>& stored) const;
+
+  // Where each server is a site's, has that of `site`, or of the address if it is empty, keep what
+  // a member stores; and whose chunks it keeps first (MemberOptions). Nothing elsewhere.
+  virtual void place(const Access& /*access*/, RequestClient& /*requests*/,
+                     const std::string& /*site*/) const {}
+  virtual std::string keeper(const Access& /*access*/) const { return ""; }
+
+  // The name in the certificate of the server at `host`.
+  virtual std::string server_name(const std::string& host) const;
+  // A token with which machines reach the run through a relay at `address` with this authority.
+  virtual transport::JoinToken relay_token(const Access& access, const std::string& address,
+                                           const std::string& authority) const;
+};
+
+// A server of the run's own; a cluster, or one each of whose servers is a site's; a mailbox.
+const Approach& through_own_server();
+const Approach& through_cluster(bool sites);
+const Approach& through_mailbox();
+
 struct Access {
   std::vector<std::string> servers;  // HOST:PORT; with a mailbox, the path of its folder
   std::string authority;             // certificate, PEM; empty: those that the system trusts
@@ -92,18 +156,15 @@ struct Access {
   std::string run;    // the run's courier name
   PublicKey founder;  // the key that this name is derived from
   Identity newcomer;  // the token's
-  bool mailbox = false;
-  bool sites = false;  // each of the cluster's servers is a site's; `servers` has only this one's
+  const Approach* approach = &through_own_server();
   // How long to wait for a server or a coordinator that is down, or for a mailbox's run to arrive;
   // 0: not at all.
   double wait_s = 0;
   // Within which rates the traffic with the run's servers stays; 0: no limit. Not with a mailbox.
   links::Link limits = {};
-  events::MessageSink message = events::print_message;  // told what the user should know
-  Patience patience() const {
-    if (!mailbox) return {.wait_s = wait_s, .message = message};
-    return {std::max(wait_s, kTimeoutSeconds), kMailboxArrivalSeconds, 0, message};
-  }
+  events::MessageSink message = events::tell_nobody;  // told what the user should know
+
+  WaitLimits patience() const { return approach->patience(*this); }
   const std::string& address() const { return servers.front(); }
 };
 
@@ -124,23 +185,22 @@ void check_outside_mailbox(const fs::path& run_folder, const fs::path& mailbox);
 // The same for the mailbox that a run is to be served through (--mailbox), which must be a folder.
 void check_served_mailbox(const fs::path& run_folder, const fs::path& mailbox);
 
-// Waits for access.wait_s until the run is in the mailbox's folder; prints a message once it waits.
+// Waits for access.wait_s until the run is in the mailbox's folder; says so once it waits.
 // Throws UsageError if the folder holds other files and not the run, and Unreachable if the run
 // does not arrive. Writes nothing.
 void await_mailbox(const Access& access);
 
 // Opens the mailbox of the run that `founder` coordinates, for a participant. `leaves_nothing`: its
-// files are removed at the end. `notice`: as MailboxOptions; messages are printed by default.
+// files are removed at the end. `notice`: as MailboxOptions.
 std::unique_ptr<transport::Courier> open_mailbox(
-    const fs::path& folder, const PublicKey& founder, const std::string& self,
-    bool leaves_nothing = false,
-    std::function<void(const std::string& sentence)> notice = events::print_message);
+    const fs::path& folder, const PublicKey& founder, const std::string& self, bool leaves_nothing,
+    std::function<void(const std::string& sentence)> notice);
 
 // Connects, and completes `access` with the certificate of the authority. With a mailbox, it waits
 // as await_mailbox does, and a newcomer has a name of its own that nobody else has, for that time.
 // Throws Error with the likely cause if the server refuses or this machine's clock is wrong, and
-// Unreachable if no machine has the address's name or nobody answers for access.wait_s; prints a
-// message once it waits. One attempt takes up to twice kTimeoutSeconds for each server.
+// Unreachable if no machine has the address's name or nobody answers for access.wait_s; says so
+// once it waits. One attempt takes up to twice kTimeoutSeconds for each server.
 std::unique_ptr<transport::Courier> connect(Access& access, const Identity& as);
 
 // Like connect, but returns null if a server of the run refuses this identity and the clock is not
@@ -150,12 +210,12 @@ std::unique_ptr<transport::Courier> try_connect(Access& access, const Identity& 
 // Fetches a blob from its holder; `what` it is, for messages. Says so once it waits for a server
 // that is down. Throws Error if that fails or `stop`, which may be null, is set.
 Bytes fetch_blob(transport::Courier& courier, const std::string& what,
-                 const transport::BlobId& blob, const PublicKey& holder, const Patience& patience,
+                 const transport::BlobId& blob, const PublicKey& holder, const WaitLimits& limits,
                  const std::atomic<bool>* stop);
 
 // The run's description, which its founder signed. A newcomer's courier may not read it from a
 // server. Waits and throws as fetch_blob does.
 RunDescription fetch_description(transport::Courier& courier, const PublicKey& founder,
-                                 const Patience& patience, const std::atomic<bool>* stop);
+                                 const WaitLimits& limits, const std::atomic<bool>* stop);
 
 }  // namespace thinwire::hosts

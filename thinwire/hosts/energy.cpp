@@ -62,8 +62,8 @@ double PackageCounters::joules() {
   return std::max(0.0, all);
 }
 
-GpuMeter::GpuMeter(std::function<double()> watts, Times times)
-    : watts_(std::move(watts)), times_(times), thread_([this] { watch(); }) {}
+GpuMeter::GpuMeter(std::function<double()> watts, double every_s)
+    : watts_(std::move(watts)), every_s_(every_s), thread_([this] { watch(); }) {}
 
 GpuMeter::~GpuMeter() {
   {
@@ -81,7 +81,7 @@ void GpuMeter::watch() {
     const Lock lock(mutex_);
     const double seconds = std::exchange(since, Stopwatch()).seconds();
     if (watts > 0) joules_ += watts * seconds;
-    changed_.wait_for(mutex_, std::chrono::duration<double>(times_.every_s),
+    changed_.wait_for(mutex_, std::chrono::duration<double>(every_s_),
                       [this]() REQUIRES(mutex_) { return ends_; });
     if (ends_) return;
   }

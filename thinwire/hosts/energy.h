@@ -40,11 +40,9 @@ class PackageCounters {
 // The energy of a GPU: its power, as nvidia-smi says it every few seconds, times the time.
 class GpuMeter {
  public:
-  struct Times {
-    double every_s = 5;
-  };
-  // `watts` says the power now, or a negative number if nobody knows it; it may take its time.
-  explicit GpuMeter(std::function<double()> watts, Times times);
+  // `watts` says the power now, or a negative number if nobody knows it; it may take its time. It
+  // is asked every so many seconds.
+  explicit GpuMeter(std::function<double()> watts, double every_s = 5);
   ~GpuMeter();
   GpuMeter(const GpuMeter&) = delete;
   GpuMeter& operator=(const GpuMeter&) = delete;
@@ -55,7 +53,7 @@ class GpuMeter {
   void watch();
 
   const std::function<double()> watts_;
-  const Times times_;
+  const double every_s_;
   Mutex mutex_;
   Condition changed_;
   double joules_ GUARDED_BY(mutex_) = 0;

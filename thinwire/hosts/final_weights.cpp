@@ -161,7 +161,7 @@ void offer_weights(transport::Courier& courier, RequestClient& requests,
 
 // A base that merges have changed is no part of what the digest is of.
 WeightsReception::WeightsReception(transport::Courier& courier, const ServedRun& run,
-                                   Patience patience, events::MessageSink message)
+                                   WaitLimits patience, events::MessageSink message)
     : courier_(courier),
       run_(run),
       patience_(std::move(patience)),

@@ -63,7 +63,7 @@ class WeightsReception {
  public:
   // All must outlive it. `patience`: for what a member has stored. Told to `message`: that the
   // weights are kept, or why they are not.
-  WeightsReception(transport::Courier& courier, const ServedRun& run, Patience patience,
+  WeightsReception(transport::Courier& courier, const ServedRun& run, WaitLimits patience,
                    events::MessageSink message);
   ~WeightsReception();
   WeightsReception(const WeightsReception&) = delete;
@@ -106,7 +106,7 @@ class WeightsReception {
 
   transport::Courier& courier_;
   const ServedRun& run_;
-  const Patience patience_;
+  const WaitLimits patience_;
   const events::MessageSink message_;
   const uint64_t most_bytes_;  // of the file with the weights
   const bool possible_;

@@ -22,7 +22,6 @@
 #include "thinwire/hosts/join_privacy.h"
 #include "thinwire/hosts/member_connection.h"
 #include "thinwire/hosts/needed_data.h"
-#include "thinwire/hosts/own_text.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
 #include "thinwire/hosts/self_check.h"
@@ -240,20 +239,9 @@ void find_tasks(MemberConnection& connection, const JoinOptions& options,
 SelfCheck check_machine(MemberConnection& connection, const JoinOptions& options,
                         const membership::Founding& founding, const config::Recipe& recipe,
                         const SelfCheckOptions& limits) {
-  std::optional<LinkReport> link;
-  if (!options.access.mailbox) {
-    const Result<LinkReport> measured = measure_link(connection.requests(), options.access.limits);
-    if (!measured) {
-      throw Error("the link to the run cannot be measured: " + measured.error().message);
-    }
-    link = *measured;
-    if (!options.access.newcomer.jwt.empty()) {  // on a cluster
-      const auto down =
-          measure_store(connection.courier(), {founding.weights, founding.weights_bytes},
-                        participant_name(options.access.founder));
-      link->down_bytes_s = down.value_or(link->down_bytes_s);
-    }
-  }
+  const auto link =
+      options.access.approach->measure(options.access, connection.courier(), connection.requests(),
+                                       transport::BlobId{founding.weights, founding.weights_bytes});
   SelfCheck check = check_self(recipe, link, limits);
   for (const std::string& line : describe(check, recipe)) options.display.message("  " + line);
   return check;
@@ -285,7 +273,7 @@ bool report_result(MemberConnection& connection, const member::MemberResult& res
 EnergyMeter energy_meter(const EnergyRules& rules, config::DeviceChoice device) {
   const bool measured =
       rules.watts == 0 && device == config::DeviceChoice::kCuda && gpu_watts() >= 0;
-  return {rules, measured ? std::make_unique<GpuMeter>(gpu_watts, GpuMeter::Times()) : nullptr};
+  return {rules, measured ? std::make_unique<GpuMeter>(gpu_watts) : nullptr};
 }
 
 void check_energy(const EnergyRules& rules, config::Recipe local) {
@@ -311,7 +299,8 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
                                                        options.access.patience(), options.stop);
   const SelfCheckOptions limits{.cap_bytes = options.memory_bytes,
                                 .ranks = site == nullptr ? 1 : site->ranks(),
-                                .audits = options.audits};
+                                .audits = options.audits,
+                                .message = options.display.message};
   const fs::path base = base_folder(description, local, folder);
   const config::Recipe unplaced =
       member_recipe(description.recipe, options.overrides, folder, {}, base);
@@ -349,7 +338,7 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
     member.spent_on = [&](double seconds) { return meter.spent(seconds); };
   }
   member.audits = options.audits;
-  if (options.access.sites) member.keeper = options.access.run;
+  member.keeper = options.access.approach->keeper(options.access);
   member.site = site;
   member.stop = options.stop;
   member.hooks.activity = [&](const member::Activity& activity) { display.show(activity); };
@@ -451,15 +440,9 @@ JoinResult take_part(JoinOptions options, const config::Recipe& local, train::Si
   if (!options.pauses.empty()) machine.emplace(options.pauses);
   checkpoint::check_owner(folder, checkpoint::FolderOwner::kJoin);
   check_run(folder, options.access);
-  if (options.access.mailbox) check_outside_mailbox(folder, options.access.address());
-  if (options.access.mailbox && local.data.fetch == config::FetchData::kNeeded) {
-    throw UsageError(
-        "[data] fetch must be \"all\" with a mailbox, got \"needed\": each answer would wait for "
-        "what copies its folder");
-  }
-  if (!options.site.empty() && !options.access.sites) {
-    throw UsageError("--site: the servers of this run are not sites (docs/operations.md)");
-  }
+  options.access.approach->check_folder(options.access, folder);
+  options.access.approach->check_fetch(local.data.fetch);
+  options.access.approach->check_site(options.site);
   options.access.message = options.display.message;
   options.display.message(fmt::format("{} the run at {}", options.audits ? "audits" : "joins",
                                       options.access.address()));

@@ -34,7 +34,7 @@ struct JoinOptions {
   double memory_bytes = 0;             // most memory that the run may use here; 0: no limit
   double row_seconds = 0;              // as MemberOptions (member/member.h)
   bool audits = false;                 // likewise
-  // This machine's own text, in a run with data.own, as OwnText::given (own_text.h); else empty.
+  // This machine's own text, in a run with data.own, as OwnText::given (run_data.h); else empty.
   fs::path own_text = {};
   double most_epsilon = 0;   // as MemberOptions; a run that plans more is refused
   std::string site;          // where servers are sites, if it is not the host of access.address()

@@ -21,7 +21,7 @@ class MailboxServers final : public RunServers {
   explicit MailboxServers(const fs::path& folder) : folder_(fs::absolute(folder)) {}
 
   ServedBy served_by() const override { return ServedBy::kMailbox; }
-  Patience patience(Patience usual) const override {
+  WaitLimits patience(WaitLimits usual) const override {
     usual.answer_s = kMailboxAnswerSeconds;
     usual.arrival_s = kMailboxArrivalSeconds;
     return usual;

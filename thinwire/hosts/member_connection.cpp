@@ -16,11 +16,6 @@
 namespace thinwire::hosts {
 namespace {
 
-constexpr const char* kKeyFile = "key";
-constexpr const char* kJwtFile = "pass";               // on a cluster
-constexpr const char* kEnrolledFile = "enrolled";      // with a mailbox: the run's name
-constexpr double kPlaceSeconds = 2 * kTimeoutSeconds;  // the coordinator asks servers
-
 // As much of it as others may see; nothing if it cannot be shown.
 std::string host_name() {
   std::array<char, kMaxMachineName + 1> name{};
@@ -32,61 +27,25 @@ std::string host_name() {
 
 MemberConnection::MemberConnection(const JoinOptions& options, fs::path folder)
     : options_(options), access_(options.access), folder_(std::move(folder)) {
-  options.access.mailbox ? enter_mailbox() : enter();
+  courier_ = access_.approach->admit(
+      access_, {.folder = own(),
+                .identify = [this] { return claim_folder(); },
+                .enrol = [this](transport::Courier& courier) { return enrol(courier); }});
   if (!fs::exists(own() / kRunFile)) write_file(own() / kRunFile, options.access.run);
   requests_.emplace(*courier_, options.access.founder, *signer_);
   requests_->be_patient(patience());
-  if (options.access.sites && !options.audits) place();
+  if (!options.audits) access_.approach->place(access_, *requests_, options.site);
 }
 
-// Connects with its own key if the server knows it, else with the token, and enrols the key.
-void MemberConnection::enter() {
-  const bool returns = fs::exists(own() / kKeyFile);
-  std::unique_ptr<transport::Courier> as_newcomer;
-  if (!returns) as_newcomer = connect(access_, access_.newcomer);  // before anything is written
-  claim_folder();
-  Identity self{load_or_make_seed(own() / kKeyFile), {}};
-  if (fs::exists(own() / kJwtFile)) self.jwt = read_text_file(own() / kJwtFile);
-  signer_ = make_signer(self.seed);
-  if (returns) courier_ = try_connect(access_, self);
-  if (courier_) return;
-  if (!as_newcomer) as_newcomer = connect(access_, access_.newcomer);
-  self.jwt = enrol(*as_newcomer);
-  if (!self.jwt.empty()) write_file(own() / kJwtFile, self.jwt);
-  courier_ = connect(access_, self);
-}
-
-void MemberConnection::claim_folder() {
+Identity MemberConnection::claim_folder() {
   claim_.emplace(folder_, checkpoint::FolderOwner::kJoin);
   make_private_folder(own());
+  const Seed seed = load_or_make_seed(own() / kMemberKeyFile);
+  signer_ = make_signer(seed);
+  return {seed, ""};
 }
 
-// Whether the key was enrolled before is known to this folder alone, because nobody answers at once
-// in a mailbox.
-void MemberConnection::enter_mailbox() {
-  await_mailbox(access_);  // before anything is written
-  claim_folder();
-  const Identity self{load_or_make_seed(own() / kKeyFile), {}};
-  signer_ = make_signer(self.seed);
-  courier_ = connect(access_, self);
-  const fs::path enrolled = own() / kEnrolledFile;
-  if (fs::exists(enrolled) && read_text_file(enrolled) == access_.run) return;
-  options_.display.message("waits for the coordinator to admit this machine");
-  (void)enrol(*courier_);
-  write_file(enrolled, access_.run);
-}
-
-// Has the server of this site keep what this member stores.
-void MemberConnection::place() {
-  const Access& access = options_.access;
-  const std::string site =
-      options_.site.empty() ? parse_endpoint("address", access.address()).host : options_.site;
-  const Result<Bytes> placed =
-      requests_->ask(RequestKind::kPlace, Bytes(site.begin(), site.end()), kPlaceSeconds);
-  if (!placed) throw Error(fmt::format("this member has no site: {}", placed.error().message));
-}
-
-RequestClient::Patience MemberConnection::patience(double least_s) const {
+RequestClient::CoordinatorWait MemberConnection::patience(double least_s) const {
   const double wait_s = std::max(options_.access.patience().wait_s, least_s);
   return {.wait_s = wait_s,
           .begins =

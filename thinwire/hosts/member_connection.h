@@ -32,12 +32,10 @@ class MemberConnection {
 
  private:
   fs::path own() const { return folder_ / kOwnFolder; }
-  void enter();
-  void enter_mailbox();
-  void claim_folder();
-  void place();
+  // Its key, which is made the first time.
+  Identity claim_folder();
   // With a coordinator that is down, or slow to read its mailbox.
-  RequestClient::Patience patience(double least_s = 0) const;
+  RequestClient::CoordinatorWait patience(double least_s = 0) const;
   // Returns the key's JWT, or an empty string if the server itself knows the key.
   std::string enrol(transport::Courier& courier);
 

@@ -1,5 +1,4 @@
-#include "thinwire/hosts/own_text.h"
-
+// A member's own text: the part of run_data.h that prepares it.
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"

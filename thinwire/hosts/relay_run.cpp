@@ -63,11 +63,9 @@ transport::RelaySettings settings_of(const RelayOptions& options, const Access& 
   if (listen.port == 0 && fs::exists(folder / kRelayPortFile)) {
     settings.port = std::stoi(read_text_file(folder / kRelayPortFile));
   }
-  const bool cluster = !access.newcomer.jwt.empty();
   for (const std::string& server : access.servers) {
     const Endpoint place = parse_endpoint("address", server);
-    settings.servers.push_back(
-        {place.host, place.port, cluster ? place.host : transport::kServerName});
+    settings.servers.push_back({place.host, place.port, access.approach->server_name(place.host)});
   }
   settings.authorities = access.authority;
   settings.own = transport::make_server_certificate(authority, transport::validity_from_now(),
@@ -77,33 +75,19 @@ transport::RelaySettings settings_of(const RelayOptions& options, const Access& 
   return settings;
 }
 
-// With it a machine at this site reaches the run through the relay.
-std::string token_of(const Access& access, const std::string& address,
-                     const transport::Certificate& authority) {
-  transport::JoinToken token{.run = access.run, .secret = access.newcomer.seed};
-  if (access.newcomer.jwt.empty()) {
-    token.authority_fingerprint =
-        transport::fingerprint_of(transport::certificate_bytes(authority.certificate));
-  } else {
-    token.servers = {address};
-    token.jwt = access.newcomer.jwt;
-    token.authority = authority.certificate;
-    token.sites = access.sites;
-  }
-  return transport::encode_join_token(token);
-}
-
 void announce(const RelayOptions& options, const fs::path& folder, int port,
               const transport::Certificate& authority) {
   const Endpoint listen = parse_endpoint("--listen", options.listen);
   const std::string address = options.address.empty() ? far_address(listen, port) : options.address;
-  const std::string token = token_of(options.access, address, authority);
+  const std::string token = transport::encode_join_token(
+      options.access.approach->relay_token(options.access, address, authority.certificate));
   if (!options.ready_file.empty()) {
     const nlohmann::json ready = {{"address", address},
                                   {"token", token},
                                   {"ca", fs::absolute(folder / kRelayAuthorityFile).string()}};
     write_file(options.ready_file, print_json(ready, {.indent = 2}) + "\n");
   }
+  if (options.on_ready) options.on_ready(address, token);
   const events::Display& display = options.display;
   display.message(fmt::format("relays the run at {}; machines at this site join with",
                               options.access.address()));
@@ -152,11 +136,7 @@ class RelayDisplay {
 }  // namespace
 
 transport::RelayCounts relay_run(const RelayOptions& options) {
-  if (options.access.mailbox) {
-    throw UsageError(
-        "address: the token is for a run with a mailbox, whose folder is at every site already; a "
-        "relay is for runs with servers");
-  }
+  options.access.approach->check_relay();
   (void)parse_endpoint("--listen", options.listen);
   if (!options.address.empty()) (void)parse_address("--address", options.address);
   const fs::path folder = folder_of_relay(options);

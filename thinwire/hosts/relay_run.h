@@ -25,6 +25,8 @@ struct RelayOptions {
   const std::atomic<bool>* stop = nullptr;  // set from outside: end
   events::Display display = {};
   std::function<void()> on_start = {};  // called just before `stop` is first checked
+  // Called once members may join, with what they need. May be empty.
+  std::function<void(const std::string& address, const std::string& token)> on_ready = {};
 };
 
 // Runs until `stop` is set; the same call with the same folder goes on at the same address, with

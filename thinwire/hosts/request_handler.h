@@ -114,7 +114,7 @@ class RequestHandler {
     std::vector<std::string> sites = {};
     // The answer to a member that has the final weights; empty: they are not wanted.
     std::function<Result<WeightsAnswer>(const Request& request)> weights = {};
-    events::MessageSink message = events::print_message;
+    events::MessageSink message = events::tell_nobody;
   };
 
   // `files`: what may be requested, by blob name. All references must outlive it.

@@ -123,13 +123,13 @@ class RequestClient {
   RequestClient(transport::Courier& courier, const PublicKey& run, const Signer& own);
 
   // How long to wait for a coordinator that is down.
-  struct Patience {
+  struct CoordinatorWait {
     double wait_s = 0;                        // if that is longer than the request's time-out
     std::function<void()> begins = {};        // called when the time-out is over
     const std::atomic<bool>* stop = nullptr;  // set from outside: wait no longer
   };
   // From now on; at first there is none.
-  void be_patient(Patience patience) { patience_ = std::move(patience); }
+  void be_patient(CoordinatorWait patience) { patience_ = std::move(patience); }
 
   // Sends a request, and repeats it until it is answered. kRefused with the coordinator's reason,
   // or if the network no longer lets this side in; kDeadline if there is no answer within
@@ -152,7 +152,7 @@ class RequestClient {
   transport::Courier& courier_;
   const PublicKey run_;
   const Signer& own_;
-  Patience patience_;
+  CoordinatorWait patience_;
   Mutex mutex_;
   Condition answered_;
   std::map<Nonce, Question> questions_ GUARDED_BY(mutex_);

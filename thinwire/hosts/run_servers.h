@@ -51,7 +51,7 @@ class RunServers {
   // Where the servers say who connects, how many connections everybody has; else null.
   virtual std::unique_ptr<ConnectionLimit> limit_connections(transport::Courier& courier);
   // How long to wait for members' answers and blobs, where this is `usual` for servers.
-  virtual Patience patience(Patience usual) const { return usual; }
+  virtual WaitLimits patience(WaitLimits usual) const { return usual; }
   // Whether nobody can say things under another's name.
   virtual bool checks_names() const { return true; }
 

@@ -342,6 +342,7 @@ class TokenConnection {
          }});
   }
 
+  transport::Courier& courier() { return *courier_; }
   RequestClient& requests() { return requests_; }
   std::string ask(RequestKind what) {
     const Result<Bytes> answer = requests_.ask(what, {}, kPromptSeconds);
@@ -371,16 +372,12 @@ std::vector<std::string> diagnose(const Access& access, const std::vector<std::s
   TokenConnection connection(access);
   const config::Recipe recipe =
       member_recipe(connection.ask(RequestKind::kRecipe), overrides, {}, {});
-  std::optional<LinkReport> link;
-  if (!access.mailbox) {
-    const Result<LinkReport> measured = measure_link(connection.requests());
-    if (!measured) {
-      throw Error("the link to the run cannot be measured: " + measured.error().message);
-    }
-    link = *measured;
-  }
-  return describe(check_self(recipe, link, {.steps = kTimedSteps, .cap_bytes = memory_bytes}),
-                  recipe);
+  const auto link =
+      access.approach->measure(access, connection.courier(), connection.requests(), {});
+  return describe(
+      check_self(recipe, link,
+                 {.steps = kTimedSteps, .cap_bytes = memory_bytes, .message = access.message}),
+      recipe);
 }
 
 }  // namespace thinwire::hosts

@@ -177,8 +177,9 @@ SelfCheck check_self(const config::Recipe& recipe, const std::optional<LinkRepor
   if (!method::is_external(recipe)) {
     config::Recipe drawn = recipe;
     drawn.train.init.clear();  // other weights take as long
-    check.step_s = bench::measure_speed(drawn, {.steps = options.steps, .warmup = 1, .tokens = {}})
-                       .median_seconds();
+    const bench::SpeedOptions timing{
+        .steps = options.steps, .warmup = 1, .tokens = {}, .message = options.message};
+    check.step_s = bench::measure_speed(drawn, timing).median_seconds();
   }
   add_warnings(check, recipe);
   return check;

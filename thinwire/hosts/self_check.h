@@ -10,6 +10,7 @@
 #include "thinwire/base/cores.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/hosts/requests.h"
 #include "thinwire/links/links.h"
 
@@ -45,6 +46,7 @@ struct SelfCheckOptions {
   double cap_bytes = 0;  // most memory that the run may use here; 0: what the machine has
   int ranks = 1;         // of its site, which compute gradients with it (train/site.h)
   bool audits = false;   // of an auditor (docs/audits.md), which sends no contributions
+  events::MessageSink message = events::tell_nobody;
 };
 
 // Throws UsageError if the run needs more memory than options.cap_bytes. `recipe`: resolved, with

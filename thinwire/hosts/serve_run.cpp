@@ -247,7 +247,7 @@ void Service::start_host() {
 
 void Service::start_requests() {
   if (options_.weights && !finished_before()) {
-    const Patience patience = servers_->patience(
+    const WaitLimits patience = servers_->patience(
         {.arrival_s = kPartSeconds, .wait_s = kPartSeconds, .message = options_.display.message});
     weights_.emplace(*courier_, run_, patience, options_.display.message);
   }

@@ -75,7 +75,7 @@ namespace {
 // How the workers of this process ended.
 class Ending {
  public:
-  void reached(const train::RunEnd& end) {
+  void reached(const train::WorkerEnd& end) {
     const Lock lock(mutex_);
     end_ = end;
   }
@@ -88,7 +88,7 @@ class Ending {
     const Lock lock(mutex_);
     if (!aborted_) aborted_ = std::move(reason);
   }
-  train::RunEnd end() const {
+  train::WorkerEnd end() const {
     const Lock lock(mutex_);
     if (failure_) std::rethrow_exception(failure_);
     if (aborted_) std::rethrow_exception(aborted_);
@@ -99,7 +99,7 @@ class Ending {
   mutable Mutex mutex_;
   std::exception_ptr failure_ GUARDED_BY(mutex_);
   std::exception_ptr aborted_ GUARDED_BY(mutex_);
-  train::RunEnd end_ GUARDED_BY(mutex_);
+  train::WorkerEnd end_ GUARDED_BY(mutex_);
 };
 
 void run_worker(const train::RunContext& context, transport::Communicator& communicator,
@@ -119,8 +119,9 @@ void run_worker(const train::RunContext& context, transport::Communicator& commu
 
 }  // namespace
 
-train::RunEnd run_workers(const train::RunContext& context,
-                          std::span<const std::unique_ptr<transport::Communicator>> communicators) {
+train::WorkerEnd run_workers(
+    const train::RunContext& context,
+    std::span<const std::unique_ptr<transport::Communicator>> communicators) {
   Ending ending;
   std::vector<std::thread> threads;
   try {

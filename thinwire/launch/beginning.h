@@ -43,7 +43,8 @@ std::map<std::string, std::string> checkpoint_texts(const config::Recipe& recipe
 
 // Runs a worker for each of the communicators and waits for all. The first failure ends the run for
 // all workers and is rethrown; throws Aborted if a worker in another process ended the run.
-train::RunEnd run_workers(const train::RunContext& context,
-                          std::span<const std::unique_ptr<transport::Communicator>> communicators);
+train::WorkerEnd run_workers(
+    const train::RunContext& context,
+    std::span<const std::unique_ptr<transport::Communicator>> communicators);
 
 }  // namespace thinwire::launch

@@ -280,7 +280,7 @@ TrainResult already_finished(const config::Recipe& recipe,
 
 // Where the run is recorded, once all its workers' parts have come.
 TrainResult record_end(const config::Recipe& recipe, const checkpoint::RunFolder& folder,
-                       Recording& recording, const train::RunEnd& end, uint64_t first_digest) {
+                       Recording& recording, const train::WorkerEnd& end, uint64_t first_digest) {
   recording.recorder.sync();
   if (!end.finished) return {Outcome::kStopped, end.steps, {}};
   if (end.steps < recipe.train.steps) {
@@ -379,7 +379,7 @@ TrainResult train_here(config::Recipe recipe, const TrainOptions& options, Ranks
       .make_learner = text.learner(options.own_model, layout),
       .sink = sinks.sink()};
   if (options.on_start) options.on_start();
-  const train::RunEnd end = run_workers(
+  const train::WorkerEnd end = run_workers(
       context, ranks == nullptr ? local_communicators(context) : ranks->make_communicators());
   if (folder && ranks != nullptr) ranks->wait_for_parts();
   if (folder) return record_end(recipe, *folder, *sinks.recording, end, first_digest);

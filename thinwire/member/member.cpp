@@ -406,7 +406,7 @@ class MemberRun {
         .make_learner = text_.learner(options_.own_model, layout_),
         .sink = sink,
         .observer = auditor ? &*auditor : nullptr};
-    train::RunEnd end;
+    train::WorkerEnd end;
     try {
       train::Worker worker(context, communicator);
       replica.snapshot.reset();  // has been read

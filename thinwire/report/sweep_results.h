@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/file.h"
+#include "thinwire/events/progress.h"
 #include "thinwire/report/compare.h"
 
 namespace thinwire::report {
@@ -61,12 +62,12 @@ struct RunOutcome {
   std::string reason;  // why it failed
 };
 
-// Trains every run that has no summary.json yet, at most `jobs` at once, showing progress on
-// stderr. A failed run does not stop the others. When `interrupts` increases, no more runs are
-// started, each increase is passed on to the running ones as a SIGINT, and it waits for them. The
-// outcomes are in the order of the runs.
+// Trains every run that has no summary.json yet, at most `jobs` at once. A failed run does not stop
+// the others. When `interrupts` increases, no more runs are started, each increase is passed on to
+// the running ones as a SIGINT, and it waits for them. The outcomes are in the order of the runs.
 std::vector<RunOutcome> run_sweep(std::span<const SweepRun> runs, int jobs,
-                                  const std::atomic<int>& interrupts);
+                                  const std::atomic<int>& interrupts,
+                                  const events::Display& display);
 
 struct PlannedRun {
   size_t point = 0;  // index into Grid::points

@@ -27,18 +27,21 @@ std::string last_line(const fs::path& log) {
 
 class Sweep {
  public:
-  Sweep(std::span<const SweepRun> runs, int jobs, const std::atomic<int>& interrupts)
+  Sweep(std::span<const SweepRun> runs, int jobs, const std::atomic<int>& interrupts,
+        const events::Display& display)
       : runs_(runs),
         jobs_(static_cast<size_t>(jobs)),
         interrupts_(interrupts),
+        display_(display),
         outcomes_(runs.size()) {}
 
   std::vector<RunOutcome> run() {
     for (size_t i = 0; i < runs_.size(); ++i) {
       if (finished(runs_[i])) settle(i, {RunState::kDone, ""});
     }
-    events::Progress progress("sweep", static_cast<int64_t>(runs_.size()),
-                              {.start = static_cast<int64_t>(settled_)});
+    events::Progress progress(
+        "sweep", static_cast<int64_t>(runs_.size()),
+        {.start = static_cast<int64_t>(settled_), .silent = !display_.progress});
     while (!running_.empty() || may_start()) {
       while (may_start() && running_.size() < jobs_) start();
       forward_interrupts();
@@ -102,7 +105,7 @@ class Sweep {
     if (outcome.state != RunState::kStopped) ++settled_;
     if (outcome.state == RunState::kFailed) {
       ++failed_;
-      events::print_message(fmt::format("{} failed: {}", runs_[index].label, outcome.reason));
+      display_.message(fmt::format("{} failed: {}", runs_[index].label, outcome.reason));
     }
     outcomes_[index] = std::move(outcome);
   }
@@ -121,6 +124,7 @@ class Sweep {
   std::span<const SweepRun> runs_;
   size_t jobs_;
   const std::atomic<int>& interrupts_;
+  const events::Display& display_;
   std::vector<RunOutcome> outcomes_;
   std::list<Child> running_;
   size_t next_ = 0;
@@ -132,8 +136,9 @@ class Sweep {
 }  // namespace
 
 std::vector<RunOutcome> run_sweep(std::span<const SweepRun> runs, int jobs,
-                                  const std::atomic<int>& interrupts) {
-  return Sweep(runs, jobs, interrupts).run();
+                                  const std::atomic<int>& interrupts,
+                                  const events::Display& display) {
+  return Sweep(runs, jobs, interrupts, display).run();
 }
 
 }  // namespace thinwire::report

@@ -58,7 +58,7 @@ struct PayloadSource {
 // `options` are the section of the run's method, of the type that the algorithm's methods have.
 struct Algorithm {
   std::string_view name;  // method::Method::algorithm
-  std::unique_ptr<Strategy> (*strategy)(const Worker& worker, const config::Section& options);
+  std::unique_ptr<Strategy> (*strategy)(const WorkerParts& worker, const config::Section& options);
   // Reads what members offer. Null: a run of many hosts would be unchecked, and is refused.
   std::unique_ptr<codec::PayloadReader> (*payloads)(const config::Section& options,
                                                     const PayloadSource& source) = nullptr;

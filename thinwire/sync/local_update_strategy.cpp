@@ -5,16 +5,16 @@
 namespace thinwire::sync {
 namespace {
 
-std::unique_ptr<Strategy> make_inner(const Worker& worker, Cluster& cluster) {
-  Worker inside{worker.params,  worker.gradients, worker.threads,
-                worker.permits, cluster.inside(), worker.spec};
+std::unique_ptr<Strategy> make_inner(const WorkerParts& worker, Cluster& cluster) {
+  WorkerParts inside{worker.params,  worker.gradients, worker.threads,
+                     worker.permits, cluster.inside(), worker.spec};
   inside.spec.aggregate = {};  // the members of a cluster trust each other
   return make_strategy(inside, worker.spec.within);
 }
 
 }  // namespace
 
-InnerTraining::InnerTraining(const Worker& worker, Cluster& cluster)
+InnerTraining::InnerTraining(const WorkerParts& worker, Cluster& cluster)
     : params_(worker.params), cluster_(cluster), strategy_(make_inner(worker, cluster)) {}
 
 void InnerTraining::restored(const Resumption& from) {
@@ -37,7 +37,7 @@ std::vector<StateTensor> InnerTraining::state() {
   return state;
 }
 
-LocalUpdateStrategy::LocalUpdateStrategy(const Worker& worker)
+LocalUpdateStrategy::LocalUpdateStrategy(const WorkerParts& worker)
     : worker_(worker),
       cluster_(worker.spec.clusters, worker.spec.aggregate, worker.communicator),
       inner_(worker, cluster_),

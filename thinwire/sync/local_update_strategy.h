@@ -80,7 +80,7 @@ class Cluster {
 class InnerTraining {
  public:
   // The cluster must outlive it.
-  InnerTraining(const Worker& worker, Cluster& cluster);
+  InnerTraining(const WorkerParts& worker, Cluster& cluster);
 
   void restored(const Resumption& from);
   bool before_step(const Round& round) { return strategy_->before_step(cluster_.inside(round)); }
@@ -137,7 +137,7 @@ class LocalUpdateStrategy : public Strategy {
   tensor::Arena* shared() final { return &shared_; }
 
  protected:
-  explicit LocalUpdateStrategy(const Worker& worker);
+  explicit LocalUpdateStrategy(const WorkerParts& worker);
 
   // Clears what the derived class keeps for this worker alone. What is in flight is kept, because
   // the others wait for it.
@@ -147,7 +147,7 @@ class LocalUpdateStrategy : public Strategy {
   // A step of the worker's own weights; none if it is inactive.
   Result<StepReport> inner_step(const Round& round);
 
-  Worker worker_;
+  WorkerParts worker_;
   Cluster cluster_;
   InnerTraining inner_;
   tensor::Arena shared_;

@@ -44,13 +44,14 @@ void add_algorithm(const Algorithm& algorithm) {
   table().push_back(&algorithm);
 }
 
-std::unique_ptr<Strategy> make_strategy(const Worker& worker) {
-  Worker with_state = worker;
+std::unique_ptr<Strategy> make_strategy(const WorkerParts& worker) {
+  WorkerParts with_state = worker;
   with_state.spec.optim.offload = worker.params.offload();  // state is where the weights are
   return make_strategy(with_state, worker.spec.method);
 }
 
-std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec) {
+std::unique_ptr<Strategy> make_strategy(const WorkerParts& worker,
+                                        const method::AlgorithmSpec& spec) {
   return find(spec.name).strategy(worker, spec.options);
 }
 

@@ -39,7 +39,7 @@ namespace thinwire::sync {
 
 // What a strategy works on. Everything it refers to must outlive the strategy, including the recipe
 // of the spec.
-struct Worker {
+struct WorkerParts {
   tensor::Arena& params;  // what the model computes with
   // Mean over this worker's tokens in the round; scratch afterwards. Its layout follows from
   // SyncSpec::gradients: that of the params; empty if they are streamed; or the same tensors with
@@ -134,8 +134,9 @@ class Strategy {
 void share_params(const tensor::Arena& params, Strategy& strategy);
 
 // The strategy of the run's method.
-std::unique_ptr<Strategy> make_strategy(const Worker& worker);
+std::unique_ptr<Strategy> make_strategy(const WorkerParts& worker);
 // The strategy of another algorithm for the same worker.
-std::unique_ptr<Strategy> make_strategy(const Worker& worker, const method::AlgorithmSpec& spec);
+std::unique_ptr<Strategy> make_strategy(const WorkerParts& worker,
+                                        const method::AlgorithmSpec& spec);
 
 }  // namespace thinwire::sync

@@ -61,7 +61,7 @@ class StepGradients {
   StepGradients(const config::Recipe& recipe, const tensor::Arena& params, Site* site = nullptr,
                 ArenaMemory memory = {});
 
-  // What a strategy is made with (sync::Worker::gradients).
+  // What a strategy is made with (sync::WorkerParts::gradients).
   tensor::Arena& arena() { return arena_; }
 
   // Computes the round's gradients and notifies the strategy of them, and before it `completed`, if

@@ -267,11 +267,9 @@ void ModelSocket::set_initial(tensor::Arena& weights) {
 }
 
 events::Display ModelSocket::display() {
-  return {.message =
-              [this](std::string_view text) {
-                send({{"kind", "message"}, {"text", text}});
-              },
-          .progress = false};
+  return {.message = [this](std::string_view text) {
+    send({{"kind", "message"}, {"text", text}});
+  }};
 }
 
 std::string ModelSocket::what_was_wrong() {
@@ -279,12 +277,12 @@ std::string ModelSocket::what_was_wrong() {
   return wrong_;
 }
 
-void ModelSocket::report(const std::function<events::RunEnd()>& run) {
+void ModelSocket::report(const std::function<events::RunResult()>& run) {
   try {
-    const events::RunEnd end = run();
+    const events::RunResult end = run();
     const std::string wrong = end.finished ? "" : what_was_wrong();
     if (!wrong.empty()) throw Error(wrong);
-    send({{"kind", "result"}, {"end", parse_json<Json>(events::print_run_end(end))}});
+    send({{"kind", "result"}, {"end", parse_json<Json>(events::result_line(end))}});
   } catch (const std::exception& error) {
     send({{"kind", "error"}, {"message", plain_message(error)}});
     throw;

@@ -42,7 +42,7 @@
 //   "text": …}
 //       What happened, with the fields of thinwire/events.h. No answer.
 //   {"kind": "result", "end": {…}} or {"kind": "error", "message": …}
-//       The last line. The end is that of events::print_run_end().
+//       The last line. The end is that of events::result_line().
 //
 // "memory" is {"bytes": …, "tensors": [{"name": …, "shape": […], "role": …, "offset": …}, …]}:
 // float32 values, row-major; the offset is in bytes.
@@ -99,7 +99,7 @@ class ModelSocket final : public events::Listener {
   void begin();
   // Calls `run` and tells the peer how it ended. Throws what that throws, and Error if the run has
   // stopped because of what the peer should not have said.
-  void report(const std::function<events::RunEnd()>& run);
+  void report(const std::function<events::RunResult()>& run);
 
   void on_event(const events::StepEvent& event) override;
   void on_event(const events::EvalEvent& event) override;

@@ -50,14 +50,14 @@ double Worker::simulated_clock() const {
   return simulation == nullptr ? 0 : simulation->clock(communicator_.rank());
 }
 
-RunEnd Worker::run() {
-  RunEnd end = train();
+WorkerEnd Worker::run() {
+  WorkerEnd end = train();
   if (!replica_.compares()) end.digest = replica_.digest();
   return end;
 }
 
 // Weights are checkpointed before they are evaluated, so that nothing is lost if that takes long.
-RunEnd Worker::train() {
+WorkerEnd Worker::train() {
   const int64_t steps = recipe_.train.steps;
   const bool evaluates = context_.replica.start.resume != nullptr &&
                          is_due(replica_.completed(), recipe_.eval.every, steps);

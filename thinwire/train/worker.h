@@ -59,7 +59,7 @@ struct RunContext {
   RoundObserver* observer = nullptr;  // of a worker that only follows; may be null
 };
 
-struct RunEnd {
+struct WorkerEnd {
   int64_t steps = 0;          // completed
   bool finished = false;      // nothing is left to do
   checkpoint::BestLoss best;  // with eval.patience
@@ -77,10 +77,10 @@ class Worker {
 
   // Trains to the end of the recipe or until the run is stopped, then writes a checkpoint. Throws
   // Error if the loss or the gradient is no longer finite, Aborted if another worker ended the run.
-  RunEnd run();
+  WorkerEnd run();
 
  private:
-  RunEnd train();
+  WorkerEnd train();
   // Steps from this one on take the rows that are planned now.
   void read_from(int64_t step);
   double simulated_clock() const;

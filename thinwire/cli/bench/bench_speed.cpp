@@ -93,7 +93,9 @@ void print_text(const bench::SpeedResult& result, const config::Recipe& recipe) 
 
 void run_bench_speed(const BenchSpeedArguments& arguments) {
   const config::Recipe recipe = load_run_recipe(arguments.recipe, arguments.overrides);
-  const bench::SpeedResult result = bench::measure_speed(recipe, arguments.options);
+  bench::SpeedOptions options = arguments.options;
+  options.message = events::print_message;
+  const bench::SpeedResult result = bench::measure_speed(recipe, options);
   arguments.json ? show_json(result) : print_text(result, recipe);
   if (!arguments.parts || arguments.json) return;
   if (result.parts.empty()) throw UsageError("--parts needs train.device=cpu");

@@ -51,8 +51,12 @@ double flops_here(const config::Recipe& recipe, bool hosts, std::string_view opt
   try {
     events::Progress shown("measuring", kSteps + kWarmup);
     const auto show = [&](int64_t done, int64_t) { shown.update(done, {{"", "steps"}}); };
-    const bench::SpeedResult speed = bench::measure_speed(
-        measured, {.steps = kSteps, .warmup = kWarmup, .tokens = {}, .progress = show});
+    const bench::SpeedResult speed =
+        bench::measure_speed(measured, {.steps = kSteps,
+                                        .warmup = kWarmup,
+                                        .tokens = {},
+                                        .progress = show,
+                                        .message = events::print_message});
     const double flops = speed.tokens_per_second() * speed.flops_per_token;
     events::print_message(fmt::format("{}FLOP/s", format_count(flops)));
     return flops;

@@ -1,10 +1,10 @@
-#include "thinwire/method/privacy/accountant.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
 #include <vector>
+
+#include "thinwire/method/privacy/privacy.h"
 
 namespace thinwire::method {
 namespace {

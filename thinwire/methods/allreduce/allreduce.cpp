@@ -15,7 +15,7 @@ namespace {
 
 class AllReduce final : public Strategy {
  public:
-  AllReduce(const Worker& worker, const method::AllReduceOptions& options)
+  AllReduce(const WorkerParts& worker, const method::AllReduceOptions& options)
       : worker_(worker),
         optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
@@ -88,7 +88,7 @@ class AllReduce final : public Strategy {
         [this](size_t tensor) { return clipping_.scale(tensor); }, worker_.threads);
   }
 
-  Worker worker_;
+  WorkerParts worker_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   Clipping clipping_;
   const WireCodec& codec_;
@@ -134,7 +134,7 @@ const method::AllReduceOptions& options_of(const config::Section& section) {
 // (streamed_updates.h).
 const Algorithm kAllReduce = {
     .name = "allreduce",
-    .strategy = [](const Worker& worker,
+    .strategy = [](const WorkerParts& worker,
                    const config::Section& section) -> std::unique_ptr<Strategy> {
       return std::make_unique<AllReduce>(worker, options_of(section));
     },

@@ -13,7 +13,7 @@ THINWIRE_CLONES void scale(float* values, int64_t count, float factor) {
   for (int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
 
-std::vector<GroupRange> ranges_of(const Worker& worker) {
+std::vector<GroupRange> ranges_of(const WorkerParts& worker) {
   const tensor::Layout& layout = worker.gradients.layout();
   if (worker.spec.hides_sums) return group_ranges(layout.specs());
   return {{.offset = 0, .count = layout.total()}};
@@ -21,7 +21,7 @@ std::vector<GroupRange> ranges_of(const Worker& worker) {
 
 }  // namespace
 
-GradientAverage::GradientAverage(const Worker& worker, MemberSum& sum, const WireCodec& codec)
+GradientAverage::GradientAverage(const WorkerParts& worker, MemberSum& sum, const WireCodec& codec)
     : worker_(worker), sum_(sum), codec_(codec), ranges_(ranges_of(worker)) {}
 
 transport::Key GradientAverage::key(const Round& round, size_t range) const {

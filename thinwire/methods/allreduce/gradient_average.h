@@ -17,7 +17,7 @@ namespace thinwire::sync {
 class GradientAverage {
  public:
   // All arguments must outlive this object.
-  GradientAverage(const Worker& worker, MemberSum& sum, const WireCodec& codec);
+  GradientAverage(const WorkerParts& worker, MemberSum& sum, const WireCodec& codec);
 
   // The gradients of a group are complete; they are then read until finish() returns.
   void begin(const Round& round, int group);
@@ -32,7 +32,7 @@ class GradientAverage {
   // The next range's sum.
   void start(const Round& round);
 
-  const Worker& worker_;
+  const WorkerParts& worker_;
   MemberSum& sum_;
   const WireCodec& codec_;
   const std::vector<GroupRange> ranges_;  // of the gradients, one sum each

@@ -14,7 +14,7 @@
 
 namespace thinwire::sync {
 
-SharedBases::SharedBases(const Worker& worker, MemberSum& sum, const WireCodec& gradients)
+SharedBases::SharedBases(const WorkerParts& worker, MemberSum& sum, const WireCodec& gradients)
     : worker_(worker), sum_(sum), codec_(codec::wire_codec(method::basis_wire(gradients.type))) {}
 
 optim::Average SharedBases::average(const Round& round, size_t tensor) {
@@ -103,7 +103,7 @@ THINWIRE_CLONES void scaled_copy(const float* __restrict from, float* __restrict
 
 }  // namespace
 
-StreamedUpdates::StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer,
+StreamedUpdates::StreamedUpdates(const WorkerParts& worker, optim::Optimizer& optimizer,
                                  Clipping& clipping, const WireCodec& codec, MemberSum& sum,
                                  SharedBases& bases)
     : worker_(worker),

@@ -27,7 +27,7 @@ namespace thinwire::sync {
 class SharedBases {
  public:
   // All arguments must outlive this object.
-  SharedBases(const Worker& worker, MemberSum& sum, const WireCodec& gradients);
+  SharedBases(const WorkerParts& worker, MemberSum& sum, const WireCodec& gradients);
 
   // What the optimizer takes to give a tensor its bases in this round (Optimizer::project); empty
   // if there is no other worker. After a failure it leaves values as they are. The round must
@@ -40,7 +40,7 @@ class SharedBases {
  private:
   void sum(const Round& round, uint32_t fragment, std::span<float> values);
 
-  const Worker& worker_;
+  const WorkerParts& worker_;
   MemberSum& sum_;
   const WireCodec& codec_;
   double waited_ = 0;
@@ -93,7 +93,7 @@ class Clipping {
 class StreamedUpdates {
  public:
   // All arguments must outlive this object.
-  StreamedUpdates(const Worker& worker, optim::Optimizer& optimizer, Clipping& clipping,
+  StreamedUpdates(const WorkerParts& worker, optim::Optimizer& optimizer, Clipping& clipping,
                   const WireCodec& codec, MemberSum& sum, SharedBases& bases);
 
   // Like those of Strategy. They throw Error for a gradient that is not finite and leave its tensor
@@ -122,7 +122,7 @@ class StreamedUpdates {
   // Waits for the sum in flight, if any, and applies it.
   void settle(const Round& round);
 
-  const Worker& worker_;
+  const WorkerParts& worker_;
   optim::Optimizer& optimizer_;
   Clipping& clipping_;
   const WireCodec& codec_;

@@ -33,7 +33,7 @@ struct FragmentState {
 
 class Diloco final : public LocalUpdateStrategy {
  public:
-  Diloco(const Worker& worker, const method::DilocoOptions& options)
+  Diloco(const WorkerParts& worker, const method::DilocoOptions& options)
       : LocalUpdateStrategy(worker),
         options_(options),
         codec_(codec::wire_codec(options.formats())),
@@ -291,7 +291,7 @@ const method::DilocoOptions& options_of(const config::Section& section) {
 // worker's own) are summed over all, while the workers wait or continue training.
 const Algorithm kDiloco = {
     .name = "diloco",
-    .strategy = [](const Worker& worker,
+    .strategy = [](const WorkerParts& worker,
                    const config::Section& section) -> std::unique_ptr<Strategy> {
       return std::make_unique<Diloco>(worker, options_of(section));
     },

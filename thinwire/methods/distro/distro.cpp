@@ -32,7 +32,7 @@ struct InFlight {
 
 class Distro final : public Strategy {
  public:
-  Distro(const Worker& worker, const method::DistroOptions& options)
+  Distro(const WorkerParts& worker, const method::DistroOptions& options)
       : worker_(worker),
         options_(encoder_options(options)),
         tiles_(options_, worker.gradients.layout()),
@@ -205,7 +205,7 @@ class Distro final : public Strategy {
     return id;
   }
 
-  Worker worker_;
+  WorkerParts worker_;
   method::DistroOptions options_;
   codec::DistroTiles tiles_;
   DistroEncoder encoder_;
@@ -259,7 +259,7 @@ const method::DistroOptions& options_of(const config::Section& section) {
 // the optimizer's (consensus). A gradient that is not finite is an Error and changes nothing.
 const Algorithm kDistro = {
     .name = "distro",
-    .strategy = [](const Worker& worker,
+    .strategy = [](const WorkerParts& worker,
                    const config::Section& section) -> std::unique_ptr<Strategy> {
       return std::make_unique<Distro>(worker, options_of(section));
     },

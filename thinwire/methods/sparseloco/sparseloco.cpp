@@ -17,7 +17,7 @@ namespace {
 
 class SparseLoco final : public LocalUpdateStrategy {
  public:
-  SparseLoco(const Worker& worker, const method::SparseLocoOptions& options)
+  SparseLoco(const WorkerParts& worker, const method::SparseLocoOptions& options)
       : LocalUpdateStrategy(worker),
         outer_(options.outer_options()),
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
@@ -149,7 +149,7 @@ const method::SparseLocoOptions& options_of(const config::Section& section) {
 
 const Algorithm kSparseLoco = {
     .name = "sparseloco",
-    .strategy = [](const Worker& worker,
+    .strategy = [](const WorkerParts& worker,
                    const config::Section& section) -> std::unique_ptr<Strategy> {
       return std::make_unique<SparseLoco>(worker, options_of(section));
     },

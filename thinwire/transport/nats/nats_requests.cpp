@@ -29,16 +29,16 @@ bool may_be_lost(Repeat repeat) { return repeat == Repeat::kAppend || repeat == 
 
 }  // namespace
 
-double Patience::slowest() const { return last_.empty() ? 0 : *std::ranges::max_element(last_); }
+double ResendTimer::slowest() const { return last_.empty() ? 0 : *std::ranges::max_element(last_); }
 
-void Patience::answered(double seconds, bool unanswered) {
+void ResendTimer::answered(double seconds, bool unanswered) {
   last_.push_back(seconds);
   if (last_.size() > kAnswersKept) last_.pop_front();
   const bool are_quick = kSlack * slowest() < kLateSeconds;
   suspicion_ = unanswered && are_quick ? kSuspicion : std::max(suspicion_ - 1, 0);
 }
 
-double Patience::seconds(int late) const {
+double ResendTimer::seconds(int late) const {
   const int doubled = suspicion_ > 0 ? late - kSoonRepeats : late;
   if (doubled < 0) return std::max(kSoonSeconds, kSlack * slowest());
   return std::ldexp(std::max(kLateSeconds, kSlack * slowest()), doubled);
@@ -80,8 +80,8 @@ void NatsRequests::take(double now, NatsMessage message) {
   }
   if (is_unserved(message)) return take_unserved(now, place->number, waiting);
   const std::span before = std::span(waiting.sendings).first(place->sending);
-  patience_[waiting.request.repeat].answered(now - waiting.sendings[place->sending].at,
-                                             std::ranges::any_of(before, &Sending::late));
+  timers_[waiting.request.repeat].answered(now - waiting.sendings[place->sending].at,
+                                           std::ranges::any_of(before, &Sending::late));
   answer(place->number, std::move(message));
 }
 
@@ -137,13 +137,13 @@ void NatsRequests::expire(double now) {
 double NatsRequests::due(const Waiting& waiting) const {
   if (!connected_) return kNever;
   if (!may_be_late(waiting.request.repeat)) return waiting.again;
-  static const Patience kUnknown;
-  const auto known = patience_.find(waiting.request.repeat);
-  const Patience& patience = known == patience_.end() ? kUnknown : known->second;
+  static const ResendTimer kUnknown;
+  const auto known = timers_.find(waiting.request.repeat);
+  const ResendTimer& timer = known == timers_.end() ? kUnknown : known->second;
   if (waiting.sendings.empty()) return 0;
   const auto late = std::ranges::count_if(waiting.sendings, &Sending::late);
   return std::min(waiting.again,
-                  waiting.sendings.back().at + patience.seconds(static_cast<int>(late)));
+                  waiting.sendings.back().at + timer.seconds(static_cast<int>(late)));
 }
 
 Failure NatsRequests::late(const Waiting& waiting, double seconds) {

@@ -26,7 +26,7 @@ namespace thinwire::transport {
 // take on this line, as in TCP (RFC 6298); since every answer says which sending it is for, as
 // TCP's timestamps do (RFC 7323), those to requests that were sent again count, too. If answers are
 // quick but for some sendings that have none, a server hangs: then it is sent again soon.
-class Patience {
+class ResendTimer {
  public:
   // An answer came so long after the sending that it is for; `unanswered`: an earlier sending of
   // the same request was late.
@@ -122,7 +122,7 @@ class NatsRequests {
   bool connected_ = true;
   uint64_t last_number_ = 0;
   std::map<uint64_t, Waiting> waiting_;
-  std::map<Repeat, Patience> patience_;
+  std::map<Repeat, ResendTimer> timers_;
   std::optional<Failure> failed_;  // fail_all was called
 };
 
