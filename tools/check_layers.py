@@ -53,9 +53,9 @@ MAY_INCLUDE = {
     "hosts": "bench member serve train report checkpoint page data method membership transport links events"
     " config base",
     "face_spec": "plan method config base",
-    "face_core": "face_spec eval model convert data method base",
-    "face_run": "face_spec hosts launch train tensor events base",
-    "cli": "hosts bench launch train plan report convert checkpoint sync eval model optim codec page data"
+    "face_core": "face_spec eval model convert checkpoint data method config base",
+    "face_run": "face_spec hosts launch train report tensor events base",
+    "cli": "face_core face_spec hosts bench launch train plan report convert checkpoint sync eval model optim codec page data"
     " method transport links schedule tensor events config base",
 }
 # Folders whose subfolders each hold all of one thing, in several layers.

@@ -180,6 +180,26 @@ class Examples(unittest.TestCase):
             self.assertEqual((prefix / "share" / file).read_text(), output_of(BINARY, "completion", shell))
         self.assertIn("join", (prefix / "share/man/man1/thinwire.1").read_text())
 
+    def test_reads_what_runs_have_left(self):
+        folder = self.folder / "records"
+        for name, method in (("a", "distro"), ("b", "allreduce")):
+            output_of(BINARY, "train", self.recipe, f"run.dir={folder}/{name}", f"sync.method={method}", "log.every=1")
+        text = self.folder / "text.txt"
+        said = output_of(self.build("records"), text, folder / "a", folder / "b", folder)
+        self.assertRegex(said, rf"(?m)^left out: {folder}\b")
+        scores = json.loads(output_of(BINARY, "eval", folder / "b", "perplexity", "--text", text, "--json"))
+        bits = scores["tasks"]["perplexity"]["bits_per_byte"]
+        self.assertRegex(said, rf"(?s){folder}/b: allreduce, loss [\d.]+ -> [\d.]+ in 20 recorded steps\n"
+                               rf"  checkpoint after step 20, undamaged\n.*  bits_per_byte {bits:.4f}\n")
+
+    def test_the_public_headers_are_whole(self):
+        """Each compiles alone, against nothing but what is installed."""
+        headers = sorted(path.name for path in (self.prefix / "include/thinwire").glob("*.h"))
+        self.assertEqual(headers, sorted(path.name for path in (SOURCE / "include/thinwire").glob("*.h")))
+        for header in headers:
+            output_of("c++", "-std=c++20", "-fsyntax-only", "-Wall", "-Werror", "-I", self.prefix / "include", "-x", "c++",
+                      "-include", f"thinwire/{header}", "/dev/null")
+
     def test_plans_without_tensors(self):
         program = self.build("plan")
         said = output_of(program, self.recipe)

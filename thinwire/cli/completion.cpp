@@ -12,9 +12,7 @@
 
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
-#include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/optimizers/optimizer.h"
-#include "thinwire/method/registry.h"
+#include "thinwire/recipe_fields.h"
 
 namespace thinwire::cli {
 namespace {
@@ -34,11 +32,6 @@ struct Command {
   std::vector<Flag> flags;
   Words words;                // fixed words among its arguments
   bool takes_fields = false;  // recipe fields as table.field=value
-};
-
-struct RecipeField {
-  std::string key;  // table.field
-  Words choices;
 };
 
 std::string join(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
@@ -84,39 +77,13 @@ std::vector<Command> commands_of(const CLI::App& app) {
   return commands;
 }
 
-std::vector<RecipeField> recipe_fields() {
-  std::vector<RecipeField> all;
-  config::Recipe recipe;
-  recipe.methods = method::method_sections();
-  Words methods, optimizers, architectures;
-  for (const method::Method* method : method::all_methods()) methods.emplace_back(method->name);
-  for (const method::OptimizerSpec* one : method::all_optimizers()) {
-    optimizers.emplace_back(one->name);
-  }
-  for (const method::Architecture* one : method::all_architectures()) {
-    architectures.emplace_back(one->name);
-  }
-  for (const auto& [table, section] : recipe.sections()) {
-    config::Fields fields;
-    section->describe(fields);
-    for (const config::Field& field : fields.all()) {
-      all.push_back({config::key_of(table, field), field.choices});
-      if (all.back().key == "sync.method") all.back().choices = methods;
-      if (all.back().key == "optim.method") all.back().choices = optimizers;
-      if (all.back().key == "model.architecture") all.back().choices = architectures;
-      if (std::holds_alternative<bool*>(field.target)) all.back().choices = {"true", "false"};
-    }
-  }
-  return all;
-}
-
 // Whole words for shells that do not split them at the equals sign: key= and, if there is a list of
 // values, key=choice.
 Words field_words(const std::vector<RecipeField>& fields) {
   Words words;
   for (const RecipeField& field : fields) {
-    if (field.choices.empty()) words.push_back(field.key + "=");
-    for (const std::string& choice : field.choices) words.push_back(field.key + "=" + choice);
+    if (field.choices.empty()) words.push_back(field.key() + "=");
+    for (const std::string& choice : field.choices) words.push_back(field.key() + "=" + choice);
   }
   return words;
 }
@@ -180,9 +147,9 @@ std::string bash_script(const std::vector<Command>& commands,
   std::string flags;
   std::string flag_values;
   for (const RecipeField& field : fields) {
-    keys.push_back(field.key + "=");
+    keys.push_back(field.key() + "=");
     if (field.choices.empty()) continue;
-    values += fmt::format("    {}) words=\"{}\" ;;\n", field.key, join(field.choices));
+    values += fmt::format("    {}) words=\"{}\" ;;\n", field.key(), join(field.choices));
   }
   for (const Command& command : commands) {
     names.push_back(command.name);

@@ -1,16 +1,17 @@
+// What a token lets a program ask of a run (thinwire/run_status.h, thinwire/machine_check.h).
 #include "thinwire/run_status.h"
 
 #include <utility>
 
 #include "thinwire/hosts/access.h"
 #include "thinwire/hosts/run_status.h"
+#include "thinwire/machine_check.h"
 
 namespace thinwire {
 
 RunStatus ask_run_status(const std::string& address, const std::string& token, double wait_s) {
   hosts::Access access = hosts::parse_access(address, token, {});
   access.wait_s = wait_s;
-  access.message = [](std::string_view) {};
   hosts::RunStatus status = hosts::ask_status(access);
   RunStatus told{.name = std::move(status.name),
                  .method = std::move(status.method),
@@ -34,6 +35,12 @@ RunStatus ask_run_status(const std::string& address, const std::string& token, d
                             .refused = std::move(one.refused)});
   }
   return told;
+}
+
+std::vector<std::string> check_machine(const std::string& address, const std::string& token,
+                                       const std::vector<std::string>& overrides,
+                                       double memory_bytes) {
+  return hosts::diagnose(hosts::parse_access(address, token, {}), overrides, memory_bytes);
 }
 
 }  // namespace thinwire

@@ -101,7 +101,8 @@ uint64_t key_ring_stamp(const fs::path& run_folder);
 
 // All of them throw UsageError if `run_folder` is not one of `thinwire serve`.
 
-// Tokens and enrolled keys: id, what it is, role, since when, until when, state.
+KeyRing keys_of_run(const fs::path& run_folder);
+// The same to be shown: id, what it is, role, since when, until when, state.
 report::Table list_keys(const fs::path& run_folder);
 
 // A new token, valid for `days` (0: without limit), as text.

@@ -44,9 +44,13 @@ std::string state_of(const IssuedToken& token, const KeyRing& ring) {
 
 }  // namespace
 
-report::Table list_keys(const fs::path& run_folder) {
+KeyRing keys_of_run(const fs::path& run_folder) {
   check_served(run_folder);
-  const KeyRing ring = load_key_ring(run_folder);
+  return load_key_ring(run_folder);
+}
+
+report::Table list_keys(const fs::path& run_folder) {
+  const KeyRing ring = keys_of_run(run_folder);
   report::Table table{{{"id", true},
                        {"kind", true},
                        {"role", true},

@@ -1,10 +1,11 @@
-#include "thinwire/exporting.h"
-
+// Models of other programs, written (thinwire/exporting.h) and read (thinwire/importing.h).
 #include <optional>
 
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/convert/hf.h"
 #include "thinwire/convert/peft.h"
+#include "thinwire/exporting.h"
+#include "thinwire/importing.h"
 
 namespace thinwire {
 namespace {
@@ -33,6 +34,13 @@ std::vector<std::string> export_model(const std::filesystem::path& from,
   }
   convert::export_peft(from, to, type.value_or(DType::kF32));
   return {};
+}
+
+std::vector<std::string> import_model(const std::filesystem::path& from,
+                                      const std::filesystem::path& to,
+                                      const ImportOptions& options) {
+  return convert::import_hf(from, to, options.on_progress, options.on_progress, options.base,
+                            options.labels);
 }
 
 }  // namespace thinwire
