@@ -21,13 +21,8 @@ struct CompareArguments {
   bool json = false;
   bool csv = false;
   std::string plot;
-  std::string over = "steps";
+  report::CurveAxis over = report::CurveAxis::kSteps;
 };
-
-report::CurveAxis axis_of(const std::string& name) {
-  if (name == "bytes") return report::CurveAxis::kBytes;
-  return name == "tokens" ? report::CurveAxis::kTokens : report::CurveAxis::kSteps;
-}
 
 // The summaries as in their files, each with its folder.
 std::string json_text(const std::vector<report::FinishedRun>& runs) {
@@ -55,7 +50,7 @@ void run_compare(const CompareArguments& arguments) {
   if (runs.empty()) throw Error("no finished run among these to compare");
   fmt::print("{}", text(arguments, runs));
   if (arguments.plot.empty()) return;
-  const report::CurveAxis axis = axis_of(arguments.over);
+  const report::CurveAxis axis = arguments.over;
   const report::Table table = report::compare_table(runs);
   std::vector<events::PlotSeries> curves;
   for (size_t i = 0; i < runs.size(); ++i) {
@@ -79,12 +74,9 @@ void add_compare(CLI::App& app) {
   format->require_option(0, 1);
   auto* plot =
       add_plot(*command, arguments->plot, "Draw the training losses into this .png or .svg");
-  command
-      ->add_option("--over", arguments->over,
-                   "Horizontal axis of the plot; bytes are those that a worker has sent")
-      ->needs(plot)
-      ->check(one_of({"steps", "tokens", "bytes"}))
-      ->capture_default_str();
+  add_choice(*command, "--over", arguments->over,
+             "Horizontal axis of the plot; bytes are those that a worker has sent")
+      ->needs(plot);
   command->callback([arguments] { run_compare(*arguments); });
 }
 

@@ -26,18 +26,30 @@ namespace {
 
 constexpr int64_t kTokens = 200;
 
+// The token before the text.
+enum class Begin : uint8_t { kAuto, kBos, kEos, kNone };
+constexpr std::string_view kBeginNames[] = {"auto", "bos", "eos", "none"};
+constexpr std::span<const std::string_view> names_of(Begin) { return kBeginNames; }
+
 struct GenerateArguments {
   GenerationArguments generation;
   ChatArguments chat;
-  std::string begin = "auto";
+  Begin begin = Begin::kAuto;
   bool ignore_end = false;
   bool chats = false;
 };
 
 int32_t begin_token(const GenerateArguments& arguments, const convert::LoadedModel& loaded) {
-  if (arguments.begin == "none") return -1;
-  if (arguments.begin == "bos") return loaded.vocabulary->bos();
-  if (arguments.begin == "eos") return loaded.vocabulary->eos();
+  switch (arguments.begin) {
+    case Begin::kNone:
+      return -1;
+    case Begin::kBos:
+      return loaded.vocabulary->bos();
+    case Begin::kEos:
+      return loaded.vocabulary->eos();
+    case Begin::kAuto:
+      break;
+  }
   return loaded.begin;
 }
 
@@ -57,7 +69,7 @@ std::vector<int32_t> prompt_tokens(const GenerateArguments& arguments,
   if (tokens.empty()) {
     throw UsageError(
         fmt::format("with --begin {} no token precedes the text, so there must be a --prompt",
-                    arguments.begin));
+                    name_of(arguments.begin)));
   }
   return tokens;
 }
@@ -115,12 +127,9 @@ void add_generate(CLI::App& app) {
                           .prompt = "Text to continue; -, or no --prompt with piped input, reads "
                                     "standard input (default: no text)"});
   auto* begin =
-      command
-          ->add_option("--begin", arguments->begin,
-                       "Token before the text: bos, eos or none; auto: as in the model's training, "
-                       "which is eos for models trained here and as their folder says for others")
-          ->check(one_of({"auto", "bos", "eos", "none"}))
-          ->capture_default_str();
+      add_choice(*command, "--begin", arguments->begin,
+                 "Token before the text: bos, eos or none; auto: as in the model's training, which "
+                 "is eos for models trained here and as their folder says for others");
   auto* ignore_end = command->add_flag("--ignore-end", arguments->ignore_end,
                                        "Continue after an end-of-sequence token");
   auto* chats = command

@@ -19,11 +19,6 @@
 namespace thinwire::cli {
 namespace {
 
-convert::DecodingWeights weights_of(const std::string& name) {
-  if (name == "fp32") return convert::DecodingWeights::kF32;
-  return name == "bf16" ? convert::DecodingWeights::kBf16 : convert::DecodingWeights::kAuto;
-}
-
 model::SamplerOptions sampling_of(const GenerationArguments& arguments) {
   model::SamplerOptions sampling = arguments.sampling;
   if (arguments.greedy) sampling.temperature = 0;
@@ -71,12 +66,9 @@ void add_generation_options(CLI::App& command, GenerationArguments& arguments,
             "Seed of the random choices");
   command.add_flag("--greedy", arguments.greedy, "Always choose the likeliest token")
       ->excludes(temperature);
-  command
-      .add_option("--weights", arguments.weights,
-                  "How weights are kept: fp32 or bf16, which is faster; auto: bf16 if that changes "
-                  "none of them")
-      ->check(one_of({"auto", "fp32", "bf16"}))
-      ->capture_default_str();
+  add_choice(command, "--weights", arguments.weights,
+             "How weights are kept: fp32 or bf16, which is faster; auto: bf16 if that changes none "
+             "of them");
   add_count(command, "--context", arguments.context, 1, kMaxTokens,
             "Maximum number of tokens of the whole text (default: the sequence length of the "
             "training)");
@@ -131,7 +123,7 @@ Generator::Generator(const GenerationArguments& arguments, convert::LoadedModel&
     : ends_(convert::end_tokens(loaded.origin, *loaded.vocabulary)),
       sampler_(sampling_of(arguments)),
       threads_(arguments.threads) {
-  convert::choose_weights(loaded, weights_of(arguments.weights));
+  convert::choose_weights(loaded, arguments.weights);
   const model::DecoderParts parts = {loaded.model, *loaded.params, threads_, context,
                                      model::placement_of(arguments.device, 0, kDeviceOption)};
   require_memory(arguments, parts);

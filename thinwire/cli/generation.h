@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "thinwire/base/cores.h"
@@ -19,6 +21,16 @@ class App;
 class Option;
 }  // namespace CLI
 
+namespace thinwire::convert {
+
+// Of --weights.
+inline constexpr std::string_view kDecodingWeightsNames[] = {"auto", "fp32", "bf16"};
+constexpr std::span<const std::string_view> names_of(DecodingWeights) {
+  return kDecodingWeightsNames;
+}
+
+}  // namespace thinwire::convert
+
 namespace thinwire::cli {
 
 inline constexpr int64_t kMaxTokens = int64_t{1} << 32;  // of an option
@@ -26,7 +38,7 @@ inline constexpr int64_t kMaxTokens = int64_t{1} << 32;  // of an option
 struct GenerationArguments {
   std::string model;
   std::string base;
-  std::string weights = "auto";
+  convert::DecodingWeights weights = convert::DecodingWeights::kAuto;
   std::optional<std::string> prompt;  // "-": standard input
   int64_t tokens = 0;                 // the most to add; 0: not given
   int64_t context = 0;                // 0: not given

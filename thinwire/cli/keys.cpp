@@ -7,7 +7,6 @@
 #include <string>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/names.h"
 #include "thinwire/cli/command.h"
 #include "thinwire/cli/options.h"
 #include "thinwire/hosts/cluster.h"
@@ -20,7 +19,7 @@ namespace {
 struct KeysArguments {
   std::string folder;
   std::string account;
-  std::string role = "member";
+  hosts::Role role = hosts::Role::kMember;
   double days = 7;
   bool single_use = false;
   std::string id;
@@ -31,9 +30,8 @@ void list(const KeysArguments& arguments) {
 }
 
 void issue(const KeysArguments& arguments) {
-  const hosts::Role role = *value_named<hosts::Role>(arguments.role);
-  fmt::print("{}\n",
-             hosts::issue_token(arguments.folder, role, arguments.days, arguments.single_use));
+  fmt::print("{}\n", hosts::issue_token(arguments.folder, arguments.role, arguments.days,
+                                        arguments.single_use));
 }
 
 void revoke(const KeysArguments& arguments) {
@@ -70,8 +68,7 @@ void add_keys(CLI::App& app) {
   add_action(*command, arguments, "list", "Lists tokens and enrolled keys", list);
   auto* issuing = add_action(*command, arguments, "issue",
                              "Issues a token and prints it; it cannot be shown again", issue);
-  issuing->add_option("--role", arguments->role, "Role of those who enrol with it (default member)")
-      ->check(one_of({"member", "observer", "auditor"}));
+  add_choice(*issuing, "--role", arguments->role, "Role of those who enrol with it");
   add_number(*issuing, "--days", arguments->days, {0, 36500},
              "Days for which it is valid; 0: without limit");
   issuing->add_flag("--single-use", arguments->single_use, "The token enrols one key only");

@@ -152,15 +152,10 @@ CLI::Option* add_base(CLI::App& app, std::string& folder) {
 }
 
 CLI::Option* add_device(CLI::App& app, config::DeviceChoice& device) {
-  return app
-      .add_option_function<std::string>(
-          kDeviceOption,
-          [&device](const std::string& name) { device = *value_named<config::DeviceChoice>(name); },
-          "What computes: Thinwire's own code on the processor, the machine's GPU, auto: a GPU if "
-          "there is one, or LibTorch on the processor")
-      ->check(
-          one_of({std::begin(config::kDeviceChoiceNames), std::end(config::kDeviceChoiceNames)}))
-      ->default_str(std::string(name_of(device)));
+  return add_choice(
+      app, kDeviceOption, device,
+      "What computes: Thinwire's own code on the processor, the machine's GPU, auto: a GPU if "
+      "there is one, or LibTorch on the processor");
 }
 
 void add_model_socket(CLI::App& app, int& socket) {
@@ -254,6 +249,16 @@ CLI::Validator existing_folder() {
     return absence(name, "folder");
   };
   return {check, "DIR"};
+}
+
+CLI::Option* add_named(CLI::App& app, const std::string& names, config::NamedTarget value,
+                       const std::string& help) {
+  const auto set = [value](const std::string& name) {
+    *value = static_cast<uint8_t>(std::ranges::find(value.names, name) - value.names.begin());
+  };
+  return app.add_option_function<std::string>(names, set, help)
+      ->check(one_of({value.names.begin(), value.names.end()}))
+      ->default_str(std::string(value.name()));
 }
 
 CLI::Validator one_of(std::vector<std::string> choices) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "thinwire/base/names.h"
+#include "thinwire/config/fields.h"
 #include "thinwire/config/recipe.h"
 
 namespace CLI {
@@ -59,6 +61,16 @@ CLI::Option* add_count(CLI::App& app, const std::string& names, T& value, int64_
                        const std::string& help) {
   return add_integer(app, names, static_cast<int64_t>(value), min, max, help,
                      [&value](int64_t given) { value = static_cast<T>(given); });
+}
+
+// An option with the name of one of an enumeration's values (base/names.h); the value that it has
+// before is the default.
+CLI::Option* add_named(CLI::App& app, const std::string& names, config::NamedTarget value,
+                       const std::string& help);
+template <Named E>
+CLI::Option* add_choice(CLI::App& app, const std::string& names, E& value,
+                        const std::string& help) {
+  return add_named(app, names, {reinterpret_cast<uint8_t*>(&value), names_of(value)}, help);
 }
 
 // A file to draw into, which replaces one of that name; its name must end in .png or .svg, and it

@@ -64,6 +64,8 @@ enum class CurveAxis : uint8_t {
   kTokens,  // of all workers
   kBytes,   // sent by a worker, mean over the workers; on a logarithmic scale
 };
+inline constexpr std::string_view kCurveAxisNames[] = {"steps", "tokens", "bytes"};
+constexpr std::span<const std::string_view> names_of(CurveAxis) { return kCurveAxisNames; }
 
 // The training loss of a run, from events.jsonl, smoothed over about 2 % of its steps.
 events::PlotSeries loss_curve(const fs::path& folder, std::string label, CurveAxis axis);
