@@ -1,6 +1,6 @@
-#include "thinwire/hosts/final_losses.h"
-
 #include <gtest/gtest.h>
+
+#include "thinwire/hosts/run_end.h"
 
 namespace thinwire::hosts {
 namespace {

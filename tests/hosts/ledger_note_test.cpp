@@ -1,10 +1,9 @@
-#include "thinwire/hosts/ledger_note.h"
-
 #include <gmock/gmock.h>
 
 #include "../tiny_run.h"
 #include "tests/errors.h"
 #include "thinwire/base/digest.h"
+#include "thinwire/hosts/served_run.h"
 
 namespace thinwire::hosts {
 namespace {

@@ -15,6 +15,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/signature.h"
+#include "thinwire/config/sections.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/run_description.h"
 #include "thinwire/links/links.h"

@@ -9,6 +9,7 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
@@ -21,12 +22,16 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/mutex.h"
+#include "thinwire/base/signature.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/run_data.h"
+#include "thinwire/hosts/run_description.h"
 #include "thinwire/transport/courier/blob.h"
 
 namespace thinwire::hosts {
+
+class MemberConnection;
 
 // A part of a file of the run, by the name of the blob that the whole file is.
 struct FileRange {
@@ -107,5 +112,23 @@ class FetchedShards final : public data::ShardBytes {
   std::atomic<bool> ends_ = false;
   std::thread thread_;
 };
+
+// What a member has before the first row: a folder with the headers of the run's shards, and what
+// fetches the rest.
+
+struct NeededData {
+  fs::path folder;    // for vocabulary, record and headers
+  PublicKey founder;  // the coordinator that is asked for rows
+  uint64_t cache_bytes = 0;
+  const std::atomic<bool>* stop = nullptr;  // set from outside: wait no longer; may be null
+};
+
+// Makes the folder one with what is received before the first row, and returns what fetches rows
+// into memory; `connection` must outlive it. `reception`: receives the vocabulary. Throws Error if
+// the coordinator does not give them, or gives others than it describes.
+std::unique_ptr<FetchedShards> fetch_as_needed(MemberConnection& connection, const NeededData& data,
+                                               const RunDescription& description,
+                                               const Reception& reception,
+                                               const events::MessageSink& message);
 
 }  // namespace thinwire::hosts

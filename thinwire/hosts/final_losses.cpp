@@ -1,8 +1,8 @@
-#include "thinwire/hosts/final_losses.h"
-
+// FinalLosses (run_end.h).
 #include <cmath>
 #include <utility>
 
+#include "thinwire/hosts/run_end.h"
 #include "thinwire/train/task_files.h"
 
 namespace thinwire::hosts {

@@ -1,9 +1,9 @@
-#include "thinwire/hosts/join_privacy.h"
-
+// What a member tells its owner of privacy (run_display.h).
 #include <fmt/format.h>
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/hosts/run_display.h"
 #include "thinwire/member/privacy_loss.h"
 #include "thinwire/method/privacy/privacy.h"
 

@@ -1,5 +1,4 @@
-#include "thinwire/hosts/ledger_note.h"
-
+// LedgerNote (served_run.h).
 #include <fmt/format.h>
 
 #include <charconv>
@@ -10,6 +9,7 @@
 
 #include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/hosts/served_run.h"
 
 namespace thinwire::hosts {
 namespace {

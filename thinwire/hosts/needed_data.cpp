@@ -1,5 +1,4 @@
-#include "thinwire/hosts/needed_data.h"
-
+// What a member has of the data before the first row (fetched_shards.h).
 #include <fmt/format.h>
 
 #include <map>
@@ -9,6 +8,8 @@
 #include <vector>
 
 #include "thinwire/base/units.h"
+#include "thinwire/hosts/fetched_shards.h"
+#include "thinwire/hosts/member_connection.h"
 #include "thinwire/hosts/requests.h"
 
 namespace thinwire::hosts {
