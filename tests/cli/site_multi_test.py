@@ -6,6 +6,7 @@ import unittest
 
 from hosts_case import HostsCase
 from mpi_case import MPIRUN, has_mpi, ranks_of
+from tiny_model import write_tiny_model
 
 
 @unittest.skipUnless(has_mpi(), "no mpirun, or a program without MPI")
@@ -20,6 +21,16 @@ class Site(HostsCase):
         self.assertIn("3 ranks of a job are one member", site.messages)
         self.assertEqual(site.messages.count("joins the run"), 1, "the other ranks say nothing")
         self.assertNotIn("member 2", server.messages)
+
+    def test_trains_an_adapter_on_the_base_of_its_first_rank(self):
+        write_tiny_model(self.folder / "base")
+        base = f"train.init={self.folder}/base"
+        self.fields = ["train.batch=8", "train.sequence=16", "optim.lr=0.003", "schedule.warmup=2", "log.tensorboard=false",
+                       "sync.timeout_s=600", "adapter.kind=lora", "adapter.rank=2", base]
+        server = self.serve("train.workers=2", "sync.method=diloco", "diloco.sync_every=4", "train.steps=12")
+        alone, site = self.join("alone", base), self.join_site("site", 3)
+        self.assert_complete(server, alone=alone, site=site)
+        self.assertIn("of the base into", site.messages)
 
     def test_returns_after_a_rank_was_killed(self):
         server = self.serve("train.workers=2", "sync.method=distro", "train.steps=1000", "train.batch=8")

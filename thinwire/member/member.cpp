@@ -82,9 +82,7 @@ class MemberRun {
       text_.tasks = train::read_member_tasks(recipe_, *text_.vocabulary, folder_.path());
     }
     if (options_.audits) check_audited(recipe_);
-    if (options_.site == nullptr) return;
-    method::check_command(recipe_, method::Command::kSite);
-    options_.site->begin(recipe_);
+    if (options_.site != nullptr) method::check_command(recipe_, method::Command::kSite);
   }
 
   MemberResult take_part() {
@@ -103,6 +101,9 @@ class MemberRun {
     }
     remove_abandoned_snapshot(folder_.path() / kSnapshotFolder);
     own_frozen_ = load_frozen();
+    if (options_.site != nullptr) {
+      options_.site->begin(recipe_, own_frozen_ ? &own_frozen_->values : nullptr);
+    }
     auto own = open_own_checkpoint(folder_.checkpoints(), options_.founding, recipe_.train.steps,
                                    [this](const auto& text) { notify(text); });
     Follower follower(courier_, signer_, plan_,

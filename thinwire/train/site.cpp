@@ -15,9 +15,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/wire.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
+#include "thinwire/train/initial_parameters.h"
 
 namespace thinwire::train {
 namespace {
@@ -28,7 +30,9 @@ using transport::Key;
 constexpr double kForeverSeconds = 1e8;
 constexpr int kWorker = 0;  // the rank
 
-enum class Kind : uint8_t { kEnd, kRecipe, kStep };
+enum class Kind : uint8_t { kEnd, kRecipe, kFrozen, kBegin, kStep };
+
+constexpr size_t kFrozenAtOnce = size_t{1} << 26;  // bytes
 
 // The operations of a message.
 enum Fragment : uint32_t { kMessage, kGradients, kLosses };
@@ -116,14 +120,37 @@ class Helper {
  public:
   Helper(config::Recipe recipe, int rank)
       : recipe_(std::move(recipe)),
+        rank_(rank),
         layout_(method::tensors_of(recipe_)),
         params_(layout_),
         gradients_(layout_),
-        threads_(static_cast<int>(recipe_.train.threads)),
-        model_(model::make_model({method::ModelSpec(recipe_), recipe_.train.precision, layout_,
-                                  params_, threads_, method::rows_per_pass(recipe_.train),
-                                  recipe_.train.sequence,
-                                  model::placement_of(recipe_.train.device, rank)})) {}
+        frozen_(method::adapted_tensors(method::ModelSpec(recipe_), recipe_.adapter).frozen,
+                recipe_.train.weights, nullptr),
+        threads_(static_cast<int>(recipe_.train.threads)) {}
+
+  // Some of the bytes of the tensors that are not trained.
+  void set_frozen(ByteReader reader) {
+    const auto begin = reader.get<uint64_t>();
+    const std::vector<uint8_t> bytes = get_values<uint8_t>(reader);
+    const size_t all = std::as_const(frozen_.values).bytes().size();
+    if (!reader.at_end() || begin > all || bytes.size() > all - begin) {
+      throw Error("the worker of this site sent damaged weights");
+    }
+    frozen_.values.set_bytes(static_cast<size_t>(begin), bytes);
+  }
+
+  void begin() {
+    model_ = model::make_model({.model = method::ModelSpec(recipe_),
+                                .precision = recipe_.train.precision,
+                                .layout = layout_,
+                                .params = params_,
+                                .threads = threads_,
+                                .max_rows = method::rows_per_pass(recipe_.train),
+                                .sequence = recipe_.train.sequence,
+                                .placement = model::placement_of(recipe_.train.device, rank_),
+                                .frozen = frozen_.layout.size() > 0 ? &frozen_.values : nullptr,
+                                .adapter = recipe_.adapter});
+  }
 
   void step(transport::Communicator& ranks, uint64_t message, ByteReader reader) {
     StepRows rows;
@@ -151,11 +178,13 @@ class Helper {
 
  private:
   const config::Recipe recipe_;
+  const int rank_;
   const tensor::Layout layout_;
   tensor::Arena params_;
   tensor::Arena gradients_;
+  FrozenWeights frozen_;
   ThreadPool threads_;
-  const std::unique_ptr<model::Model> model_;
+  std::unique_ptr<model::Model> model_;  // from begin() on
 };
 
 void help(transport::Communicator& ranks) {
@@ -172,6 +201,10 @@ void help(transport::Communicator& ranks) {
       helper.emplace(
           config::parse_recipe(text, "the recipe of this site", {}, method::method_sections()),
           ranks.rank());
+    } else if (kind == Kind::kFrozen) {
+      helper.value().set_frozen(reader);
+    } else if (kind == Kind::kBegin) {
+      helper.value().begin();
       wait_for_all(ranks, message);
     } else {
       helper.value().step(ranks, message, reader);
@@ -199,13 +232,26 @@ uint64_t Site::send(Bytes message) {
   return number;
 }
 
-void Site::begin(const config::Recipe& recipe) {
+void Site::begin(const config::Recipe& recipe, const tensor::Arena* frozen) {
   Bytes message;
   ByteWriter writer(message);
   writer.put(Kind::kRecipe);
   writer.put_string(config::print_recipe(recipe));
   in_step_ = true;
-  wait_for_all(ranks_, send(std::move(message)));
+  send(std::move(message));
+  const std::span<const uint8_t> bytes =
+      frozen == nullptr ? std::span<const uint8_t>() : frozen->bytes();
+  for (size_t at = 0; at < bytes.size(); at += kFrozenAtOnce) {
+    Bytes part;
+    ByteWriter out(part);
+    out.put(Kind::kFrozen);
+    out.put(static_cast<uint64_t>(at));
+    put_values(out, bytes.subspan(at, std::min(kFrozenAtOnce, bytes.size() - at)));
+    send(std::move(part));
+  }
+  Bytes begin;
+  ByteWriter(begin).put(Kind::kBegin);
+  wait_for_all(ranks_, send(std::move(begin)));
   in_step_ = false;
 }
 

@@ -4,10 +4,12 @@
 // Rank 0 is the worker: it has the replica, the optimizer and the synchronisation strategy. The
 // other ranks have a copy of the weights and no state. In every step they receive the weights and
 // the rows, take an equal share of these, and give back the sum of their gradients. So a site
-// joins, leaves and catches up as a single machine does, and may have other ranks each time.
+// joins, leaves and catches up as a single machine does, and may have other ranks each time. With
+// an adapter these weights are the trained ones; the frozen ones are sent once, as rank 0 has them.
 //
-// Traffic of a step, for N parameters and R ranks: rank 0 sends 4 N bytes to each other rank, and
-// the sum of the gradients takes 2 (R - 1) / R * 4 N bytes of each rank in both directions.
+// Traffic of a step, for N trained parameters and R ranks: rank 0 sends 4 N bytes to each other
+// rank, and the sum of the gradients takes 2 (R - 1) / R * 4 N bytes of each rank in both
+// directions.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +33,9 @@ class Site {
   Site& operator=(const Site&) = delete;
 
   int ranks() const { return ranks_.size(); }
-  // The other ranks make a model of this recipe, which is resolved; once, before all gradients.
-  // Throws Error if one cannot.
-  void begin(const config::Recipe& recipe);
+  // The other ranks make a model of this recipe, which is resolved, with the tensors that it does
+  // not train (null: none); once, before all gradients. Throws Error if one cannot.
+  void begin(const config::Recipe& recipe, const tensor::Arena* frozen);
   // As accumulate_gradients (gradients.h), over all ranks. Writes the gradients to `out`, which has
   // the layout of `params`, and returns the sum of the losses. Throws Error if another rank fails.
   double gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,

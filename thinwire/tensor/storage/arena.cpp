@@ -125,6 +125,19 @@ std::span<const uint8_t> Arena::bytes() const {
   return as_bytes(std::span(bf16(), static_cast<size_t>(layout_->total())));
 }
 
+void Arena::set_bytes(size_t begin, std::span<const uint8_t> values) {
+  assert(offload_ == nullptr && begin + values.size() <= std::as_const(*this).bytes().size());
+  uint8_t* memory = nullptr;
+  if (packed_) {
+    memory = packed_->bytes().data();
+  } else if (format_ == WeightFormat::kF32) {
+    memory = reinterpret_cast<uint8_t*>(all().data());
+  } else {
+    memory = reinterpret_cast<uint8_t*>(bf16());
+  }
+  std::ranges::copy(values, memory + begin);
+}
+
 void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill) {
   touch_tensor(index, true);
   if (format_ == WeightFormat::kF32) return fill(tensor(index));

@@ -68,6 +68,7 @@ class PackedTensors {
   PackedTensors(const Layout& layout, const std::shared_ptr<Offload>& offload);
 
   std::span<const uint8_t> bytes() const { return {memory_.data(), memory_.bytes()}; }
+  std::span<uint8_t> bytes() { return {memory_.data(), memory_.bytes()}; }
   // What holds `count` values of one tensor from `offset` on; of a matrix in NF4 all of it.
   std::span<const uint8_t> memory(int64_t offset, int64_t count) const;
 
@@ -169,10 +170,12 @@ class Arena {
   // one in bf16, from `offset` on.
   const PackedTensors& packed() const { return *packed_; }
   const Bf16* bf16_at(int64_t offset) const;
-  // For all formats: the memory; a tensor's new values from fill(), rounded to nearest in bf16 and
+  // For all formats: the memory; a part of it, from a byte on, as an arena with the same layout and
+  // format has it; a tensor's new values from fill(), rounded to nearest in bf16 and
   // encoded in NF4; those of an arena with the same layout; fp32 values from offset `begin` of the
   // layout on, in kNf4 of one tensor.
   std::span<const uint8_t> bytes() const;
+  void set_bytes(size_t begin, std::span<const uint8_t> values);
   void fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill);
   void assign(const Arena& values);
   void read(int64_t begin, std::span<float> to) const;
