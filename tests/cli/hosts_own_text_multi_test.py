@@ -137,7 +137,7 @@ class HostsOwnText(HostsCase):
         fields = ("privacy.clip=0.1", "privacy.noise=4", "privacy.sampling=0.5", "checkpoint.every=4")
         planned = subprocess.run([BINARY, "recipe", "recipe.toml", *self.fields, *OWN, *fields, "train.steps=24"],
                                  cwd=self.root, capture_output=True, text=True, check=True)
-        self.assertIn("a member that takes part in all of the run is, after 6 contributions with noise: epsilon ",
+        self.assertIn("tells of its text is bounded, after 6 contributions with noise: epsilon ",
                       planned.stderr)
         server = self.serve("train.workers=2", *OWN, *fields, "train.steps=24", "diloco.sync_every=4")
         server.wait_for("after 6 contributions with noise")
@@ -146,7 +146,7 @@ class HostsOwnText(HostsCase):
                             "--epsilon 1.4: to the end of the run others could learn epsilon 1.416 of this member's text")
         members = {name: self.joins(name, texts[name], "--row-seconds", "0.1", "--epsilon", "2") for name in texts}
         members["member0"].wait_for("privacy.clip = 0.1, noise = 4, sampling = 0.5, delta = 1e-05")
-        members["member0"].wait_for("it is at the end of the run, after 6 contributions with noise: epsilon 1.416")
+        members["member0"].wait_for("the bound at the end of the run, after 6 contributions with noise: epsilon 1.416")
         self.wait_for_round(2)
         members["member1"].kill()
         members["member1"] = self.joins("member1", texts["member1"])
@@ -158,7 +158,7 @@ class HostsOwnText(HostsCase):
         own = json.loads((self.folder / "member0" / "privacy.json").read_text())
         self.assertEqual(own["contributions"], 6)
         self.assertAlmostEqual(own["epsilon"], EPSILON_OF_6, 6)
-        self.assertIn("others can have learnt of this member's text, after 6 contributions", members["member0"].messages)
+        self.assertIn("what others can have learnt of this member's text, after 6 contributions", members["member0"].messages)
         again = json.loads((self.folder / "member1" / "privacy.json").read_text())
         self.assertGreaterEqual(again["contributions"], 5)
         self.assertIsNotNone(self.summary("member0")["train_loss"])

@@ -21,6 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint64_t kMuch = 1 << 30;
+constexpr SealKey kKey = {1};
 
 // A coordinator's files, and a member that has their shards' headers only.
 class FetchedShardsTest : public testing::Test {
@@ -49,8 +50,8 @@ class FetchedShardsTest : public testing::Test {
   FetchedShards::Ask ask() {
     return [this](std::span<const FileRange> ranges, const std::atomic<bool>&) {
       ++asked_;
-      const auto decoded = decode_ranges(encode_ranges(ranges));
-      return decoded ? read_ranges(files_, *decoded) : tl::unexpected(decoded.error());
+      const auto decoded = decode_parts(encode_parts(kKey, ranges));
+      return decoded ? read_ranges(files_, decoded->ranges) : tl::unexpected(decoded.error());
     };
   }
   // A file of the coordinator's that is no shard.
@@ -161,7 +162,8 @@ TEST_F(FetchedShardsTest, SayWhyThereIsNoMore) {
   };
   EXPECT_THAT(read_with(failing(FailureKind::kRefused)), HasSubstr("cannot be fetched: so it is"));
   stop_ = true;
-  EXPECT_THAT(read_with(failing(FailureKind::kDeadline)), HasSubstr("cannot be fetched: so it is"));
+  EXPECT_THAT(read_with(failing(FailureKind::kDeadline)), HasSubstr("interrupted"));
+  stop_ = false;
   EXPECT_THAT(read_with([](auto, const auto&) -> Result<Bytes> { return Bytes(3); }),
               HasSubstr("another length"));
 }
@@ -179,9 +181,72 @@ TEST_F(FetchedShardsTest, PartsThatAreNotThereAreRefused) {
   EXPECT_THAT(why({Sha256(), 0, 1}), HasSubstr("not a file"));
   files_.begin()->second.bytes += 10;
   EXPECT_THAT(why({name, 0, 1}), HasSubstr("no longer has"));
-  EXPECT_FALSE(decode_ranges({}));
-  EXPECT_FALSE(decode_ranges(Bytes(43)));
-  EXPECT_FALSE(decode_ranges(encode_ranges(std::vector{FileRange{name, 0, 200'000}})));
+}
+
+TEST_F(FetchedShardsTest, ARequestNamesSomePartsThatAreNotTooLong) {
+  const FileRange one{files_.begin()->first, 0, 100};
+  const Bytes coded = encode_parts(kKey, std::vector{one, one});
+  ASSERT_TRUE(decode_parts(coded));
+  EXPECT_EQ(decode_parts(coded)->key, kKey);
+  EXPECT_EQ(decode_parts(coded)->ranges, (std::vector{one, one}));
+  for (size_t size = 0; size < coded.size(); ++size) {
+    const bool whole = size == coded.size() - 44;
+    EXPECT_EQ(decode_parts(std::span(coded).first(size)).has_value(), whole) << size;
+  }
+  EXPECT_FALSE(decode_parts(encode_parts(kKey, std::vector{FileRange{one.file, 0, 200'000}})));
+  EXPECT_FALSE(decode_parts(encode_parts(kKey, std::vector{FileRange{one.file, 0, 0}})));
+  const std::vector<FileRange> many(kMostRanges + 1, FileRange{one.file, 0, 1});
+  EXPECT_FALSE(decode_parts(encode_parts(kKey, many)));
+}
+
+// What is expected of the next steps stays until it is read, whatever else passes through.
+TEST_F(FetchedShardsTest, ExpectNoMoreThanHalfOfWhatIsKept) {
+  Bytes bytes(8 << 20);
+  std::iota(bytes.begin(), bytes.end(), uint8_t{0});
+  const fs::path file = add_file(bytes);
+  FetchedShards shards(shards_, ask(), 1 << 20, nullptr, [](std::string_view) {});
+  constexpr uint64_t kStep = 64 << 10;
+  Bytes part(kStep);
+  for (uint64_t step = 0; step < 40; ++step) {
+    for (uint64_t ahead = 0; ahead < 17; ++ahead) {
+      shards.expect(file, (step + ahead) * kStep, kStep);
+    }
+    shards.read(file, step * kStep, part);
+    ASSERT_TRUE(
+        std::equal(part.begin(), part.end(), bytes.begin() + static_cast<int64_t>(step * kStep)));
+  }
+  EXPECT_LE(shards.received_bytes(), (40 + 17) * kStep) << "nothing is fetched twice";
+}
+
+TEST_F(FetchedShardsTest, AsksForLessWhereAnswersComeTooLate) {
+  const fs::path file = add_file(Bytes(1 << 20, 5));
+  std::vector<uint64_t> asked;
+  FetchedShards shards(
+      shards_,
+      [&, ask = ask()](std::span<const FileRange> ranges,
+                       const std::atomic<bool>& ends) -> Result<Bytes> {
+        uint64_t all = 0;
+        for (const FileRange& one : ranges) all += one.bytes;
+        asked.push_back(all);
+        if (all > 40'000) return fail(FailureKind::kDeadline, "the line is too thin");
+        return ask(ranges, ends);
+      },
+      kMuch, nullptr, [](std::string_view) {});
+  Bytes some(200'000);
+  shards.read(file, 0, some);
+  EXPECT_EQ(some, Bytes(200'000, 5));
+  EXPECT_EQ(asked[0], kMostAtOnce);
+  EXPECT_EQ(asked[1], kMostAtOnce / 2);
+  EXPECT_EQ(asked[2], kMostAtOnce / 4);
+}
+
+TEST_F(FetchedShardsTest, AShardWhoseHeaderCountsMoreThanItsFileHoldsIsRefused) {
+  auto blob = std::ranges::find_if(
+      shards_, [&](const auto& one) { return one.second.bytes > data::kShardHeaderBytes; });
+  blob->second.bytes -= 100;
+  FetchedShards shards(shards_, ask(), kMuch, nullptr, [](std::string_view) {});
+  EXPECT_THAT(tests::error_of([&] { data::ShardReader(blob->first, &shards); }),
+              HasSubstr("is truncated"));
 }
 
 }  // namespace

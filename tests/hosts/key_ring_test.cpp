@@ -144,6 +144,32 @@ TEST(KeyRing, SaysWhichMemberAKeyBelongsTo) {
   EXPECT_EQ(keys.machine_of(key), "alice");
 }
 
+// Observers connect to the run's server, too.
+TEST(KeyRing, RowsAreForMembersAndAuditorsOnly) {
+  const fs::path folder = test_folder();
+  fs::create_directories(folder / kServerFolder);
+  RunKeys keys(folder, /*token_days=*/0);
+  const PublicKey member = fresh_key(), auditor = fresh_key(), observer = fresh_key();
+  ASSERT_TRUE(keys.enrol(make_signer(keys.token())->key(), member, Role::kMember, ""));
+  update_key_ring(folder, [&](KeyRing& ring) {
+    for (const auto& [key, role] :
+         {std::pair{auditor, Role::kAuditor}, {observer, Role::kObserver}}) {
+      const IssuedToken token = make_token(fresh_key(), role, 0, kNow);
+      ring.tokens.push_back(token);
+      EXPECT_EQ(ring.enrol(token.key, key, kNow), "");
+    }
+  });
+  ASSERT_TRUE(keys.update());
+  EXPECT_EQ(keys.why_no_data(member), "");
+  EXPECT_EQ(keys.why_no_data(auditor), "");
+  for (const PublicKey& key : {observer, fresh_key()}) {
+    EXPECT_EQ(keys.why_no_data(key), "its key is not enrolled as a member's");
+  }
+  keys.revoke(member);
+  ASSERT_TRUE(keys.update());
+  EXPECT_EQ(keys.why_no_data(member), "its key was revoked");
+}
+
 TEST(KeyRing, RingsOfOneRunAreMergedWhateverTheirOrder) {
   const PublicKey token = fresh_key();
   KeyRing here = ring_with({.key = token});

@@ -51,10 +51,12 @@ TEST(Privacy, SumsThatAreStillToComeFollowTheStepsBefore) {
 
 TEST(Privacy, IsSaidOfTheWholeRunWhereThereIsNoise) {
   EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco"})), "");
-  EXPECT_EQ(planned_privacy(recipe({"sync.method=diloco", "privacy.clip=1", "privacy.noise=4",
-                                    "train.steps=100", "diloco.sync_every=2"})),
-            "a member that takes part in all of the run is, after 50 contributions with noise: "
-            "epsilon 9.235 at delta 1e-05");
+  EXPECT_EQ(
+      planned_privacy(recipe({"sync.method=diloco", "privacy.clip=1", "privacy.noise=4",
+                              "train.steps=100", "diloco.sync_every=2"})),
+      "what a member that takes part in all of the run tells of its text is bounded, after 50 "
+      "contributions with noise: "
+      "epsilon 9.235 at delta 1e-05");
 }
 
 TEST(Privacy, WhatItNeedsIsSaid) {

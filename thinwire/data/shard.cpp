@@ -183,7 +183,10 @@ void ShardWriter::commit() {
 ShardReader::ShardReader(const fs::path& path, ShardBytes* elsewhere)
     : path_(path), file_(path), elsewhere_(elsewhere) {
   header_ = decode_header(path, file_.bytes());
-  if (elsewhere_ == nullptr) check_size(path, header_, file_.bytes().size());
+  check_size(path, header_, elsewhere_ == nullptr ? file_.bytes().size() : elsewhere_->size(path));
+  if (elsewhere_ == nullptr || !header_.has_records()) return;
+  mask_.resize(header_.mask_bytes());
+  elsewhere_->read(path, kShardHeaderBytes + header_.tokens * header_.token_bytes, mask_);
 }
 
 std::span<const uint8_t> ShardReader::bytes(uint64_t first, uint64_t count, Bytes& buffer) const {
@@ -222,8 +225,8 @@ void ShardReader::read(uint64_t first, std::span<int32_t> out) const {
 
 bool ShardReader::learnt(uint64_t token) const {
   const uint64_t mask = kShardHeaderBytes + header_.tokens * header_.token_bytes;
-  Bytes buffer;
-  return ((bytes(mask + token / 8, 1, buffer).front() >> (token % 8)) & 1U) != 0;
+  const uint8_t bits = elsewhere_ == nullptr ? file_.bytes()[mask + token / 8] : mask_[token / 8];
+  return ((bits >> (token % 8)) & 1U) != 0;
 }
 
 std::vector<uint32_t> ShardReader::lengths() const {

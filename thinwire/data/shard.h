@@ -102,11 +102,13 @@ class ShardBytes {
   virtual void read(const fs::path& shard, uint64_t first, std::span<uint8_t> out) = 0;
   // They are going to be read.
   virtual void expect(const fs::path& shard, uint64_t first, uint64_t count) = 0;
+  // Of the shard's file.
+  virtual uint64_t size(const fs::path& shard) const = 0;
 };
 
-// One shard, mapped. The constructor checks magic, version, header hash and file size; verify()
-// also checks every token byte. Errors name the file and say whether it is not a shard, truncated
-// or altered.
+// One shard, mapped. The constructor checks magic, version, header hash and file size, and reads
+// the mask of records that are elsewhere; verify() also checks every token byte. Errors name the
+// file and say whether it is not a shard, truncated or altered.
 class ShardReader {
  public:
   // `elsewhere`: has what follows the header, and outlives this; null: the file does.
@@ -133,6 +135,7 @@ class ShardReader {
   MappedFile file_;
   ShardHeader header_;
   ShardBytes* elsewhere_;
+  Bytes mask_;  // of records that are elsewhere
 };
 
 // All shards of a folder (00000.tws, 00001.tws, ...) as one sequence of tokens. Reading is

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <utility>
+
+#include "thinwire/train/replica.h"
 
 namespace thinwire::hosts {
 namespace {
 
 constexpr size_t kRangeBytes = sizeof(Sha256) + sizeof(uint64_t) + sizeof(uint32_t);
-constexpr std::chrono::seconds kPause(1);  // before what was not answered is asked again
+constexpr std::chrono::seconds kPause(1);        // before what was not answered is asked again
+constexpr std::chrono::milliseconds kLook(250);  // between looks at whether to stop
 
 template <typename... Values>
 Result<Bytes> refuse(fmt::format_string<Values...> text, Values&&... values) {
@@ -18,9 +23,10 @@ Result<Bytes> refuse(fmt::format_string<Values...> text, Values&&... values) {
 
 }  // namespace
 
-Bytes encode_ranges(std::span<const FileRange> ranges) {
+Bytes encode_parts(const SealKey& key, std::span<const FileRange> ranges) {
   Bytes bytes;
   ByteWriter out(bytes);
+  out.put_bytes(key);
   for (const FileRange& one : ranges) {
     out.put_bytes(one.file.bytes);
     out.put(one.first);
@@ -29,25 +35,32 @@ Bytes encode_ranges(std::span<const FileRange> ranges) {
   return bytes;
 }
 
-Result<std::vector<FileRange>> decode_ranges(std::span<const uint8_t> bytes) {
-  std::vector<FileRange> ranges(bytes.size() / kRangeBytes);
+Result<PartsRequest> decode_parts(std::span<const uint8_t> bytes) {
+  PartsRequest request;
+  const size_t coded = bytes.size() - std::min(bytes.size(), request.key.size());
+  request.ranges.resize(std::min<size_t>(coded / kRangeBytes, kMostRanges));
   ByteReader in(bytes);
+  std::ranges::copy(in.get_bytes(request.key.size()), request.key.begin());
   uint64_t all = 0;
-  for (FileRange& one : ranges) {
+  bool empty = request.ranges.empty();
+  for (FileRange& one : request.ranges) {
     std::ranges::copy(in.get_bytes(one.file.bytes.size()), one.file.bytes.begin());
     one.first = in.get<uint64_t>();
     one.bytes = in.get<uint32_t>();
     all += one.bytes;
+    empty |= one.bytes == 0;
   }
-  if (ranges.empty() || !in.at_end() || all > kMostAtOnce) {
+  if (empty || !in.at_end() || all > kMostAtOnce) {
     return fail(FailureKind::kCorruptPayload, "this does not name parts of files");
   }
-  return ranges;
+  return request;
 }
 
 Result<Bytes> read_ranges(const std::map<Sha256, FilePart>& files,
                           std::span<const FileRange> ranges) {
   Bytes all;
+  const FilePart* open = nullptr;
+  std::optional<MappedFile> mapped;
   for (const FileRange& one : ranges) {
     const auto found = files.find(one.file);
     if (found == files.end()) return refuse("this is not a file that the coordinator has");
@@ -57,12 +70,13 @@ Result<Bytes> read_ranges(const std::map<Sha256, FilePart>& files,
                     part.bytes, one.bytes, one.first);
     }
     try {
-      const MappedFile mapped(part.file);
-      if (part.offset + part.bytes > mapped.bytes().size()) {
+      if (open != &part) mapped.emplace(part.file);
+      open = &part;
+      if (part.offset + part.bytes > mapped->bytes().size()) {
         return refuse("the coordinator no longer has {} as it was when the run was founded",
                       part.file.filename().string());
       }
-      const auto bytes = mapped.bytes().subspan(part.offset + one.first, one.bytes);
+      const auto bytes = mapped->bytes().subspan(part.offset + one.first, one.bytes);
       all.insert(all.end(), bytes.begin(), bytes.end());
     } catch (const Error& problem) {
       return refuse("the coordinator cannot read a file of the run: {}", problem.what());
@@ -100,7 +114,12 @@ void FetchedShards::expect(const fs::path& shard, uint64_t first, uint64_t count
   const Sha256& name = files_.at(shard).name;
   const Lock lock(mutex_);
   for (uint64_t number = first / kPieceBytes; number * kPieceBytes < first + count; ++number) {
-    if (wanted_.size() < kMostExpected) want({name, number}, false);
+    if (2 * kPieceBytes * expected_.size() >= most_bytes_) break;
+    const Piece piece{name, number};
+    if (!expected_.insert(piece).second) continue;
+    const auto kept = kept_.find(piece);
+    if (kept != kept_.end()) used_.splice(used_.end(), used_, kept->second.used);
+    want(piece, false);
   }
   changed_.notify_all();
 }
@@ -123,6 +142,7 @@ bool FetchedShards::copy(const Piece& piece, uint64_t first, std::span<uint8_t> 
   const auto found = kept_.find(piece);
   if (found == kept_.end()) return false;
   used_.splice(used_.end(), used_, found->second.used);
+  expected_.erase(piece);
   const uint64_t begins = piece.second * kPieceBytes;
   const uint64_t from = std::max(begins, first);
   const uint64_t to = std::min(begins + found->second.bytes.size(), first + out.size());
@@ -131,19 +151,25 @@ bool FetchedShards::copy(const Piece& piece, uint64_t first, std::span<uint8_t> 
   return true;
 }
 
+// Pieces [first, end), in this order before all others.
+void FetchedShards::want_now(const Sha256& shard, uint64_t first, uint64_t end) {
+  for (uint64_t number = end; number > first; --number) want({shard, number - 1}, true);
+  changed_.notify_all();
+}
+
 void FetchedShards::read(const fs::path& shard, uint64_t first, std::span<uint8_t> out) {
   const Sha256& name = files_.at(shard).name;
   const Lock lock(mutex_);
   const uint64_t end = first + out.size();
-  for (uint64_t number = first / kPieceBytes; number * kPieceBytes < end; ++number) {
+  const uint64_t last = (end + kPieceBytes - 1) / kPieceBytes;
+  bool wants = true;
+  for (uint64_t number = first / kPieceBytes; number < last; ++number) {
     const Piece piece{name, number};
     while (!copy(piece, first, out)) {
       if (!problem_.empty()) throw Error(problem_);
-      for (uint64_t last = (end - 1) / kPieceBytes; last + 1 > number; --last) {
-        want({name, last}, true);
-      }
-      changed_.notify_all();
-      changed_.wait(mutex_);
+      if (stop_ != nullptr && *stop_) throw train::Aborted("it was interrupted");
+      if (std::exchange(wants, false) || !coming_.contains(piece)) want_now(name, number, last);
+      changed_.wait_for(mutex_, kLook);
     }
   }
 }
@@ -151,7 +177,7 @@ void FetchedShards::read(const fs::path& shard, uint64_t first, std::span<uint8_
 std::vector<FetchedShards::Piece> FetchedShards::next_pieces() {
   std::vector<Piece> pieces;
   uint64_t bytes = 0;
-  while (!wanted_.empty() && bytes + length_of(wanted_.front()) <= kMostAtOnce) {
+  while (!wanted_.empty() && bytes + length_of(wanted_.front()) <= at_once_) {
     pieces.push_back(wanted_.front());
     wanted_.pop_front();
     bytes += length_of(pieces.back());
@@ -189,6 +215,7 @@ void FetchedShards::take(std::span<const Piece> pieces, const Bytes& bytes) {
   while (kept_bytes_ > most_bytes_) {
     kept_bytes_ -= length_of(used_.front());
     kept_.erase(used_.front());
+    expected_.erase(used_.front());
     used_.pop_front();
   }
 }
@@ -212,11 +239,13 @@ void FetchedShards::work() {
     }
     if (answer && answer->size() == bytes) {
       take(pieces, *answer);
+      at_once_ = std::min(2 * at_once_, kMostAtOnce);
       waits = false;
     } else {
       const bool late = !answer && answer.error().kind == FailureKind::kDeadline;
       wanted_.insert(wanted_.begin(), pieces.begin(), pieces.end());
-      if (!late || (stop_ != nullptr && *stop_)) {
+      at_once_ = std::max(at_once_ / 2, kLeastAtOnce);
+      if (!late) {
         problem_ = fmt::format(
             "the run's data cannot be fetched: {}",
             answer ? "the coordinator's answer is of another length" : answer.error().message);

@@ -22,6 +22,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/mutex.h"
+#include "thinwire/base/sealed.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/events/progress.h"
@@ -42,10 +43,17 @@ struct FileRange {
 };
 
 // What a request for parts of files says, all of which is answered at once: at most kMostAtOnce
-// bytes. Decoding is total: kCorruptPayload for anything else.
+// bytes in at most kMostRanges parts, none of them empty; and the key for which the answer is
+// sealed, since observers of the run see all answers. Decoding is total: kCorruptPayload for
+// anything else.
 inline constexpr uint64_t kMostAtOnce = 128 << 10;
-Bytes encode_ranges(std::span<const FileRange> ranges);
-Result<std::vector<FileRange>> decode_ranges(std::span<const uint8_t> bytes);
+inline constexpr uint64_t kMostRanges = kMostAtOnce / data::kShardHeaderBytes;
+struct PartsRequest {
+  SealKey key{};
+  std::vector<FileRange> ranges;
+};
+Bytes encode_parts(const SealKey& key, std::span<const FileRange> ranges);
+Result<PartsRequest> decode_parts(std::span<const uint8_t> bytes);
 
 // The bytes of these parts one after the other, for who asks. kRefused if there is no such file, or
 // no such part in it, or if the file is not as long as it was.
@@ -62,15 +70,17 @@ class FetchedShards final : public data::ShardBytes {
                                           const std::atomic<bool>& ends)>;
 
   // `files`: the shards by their paths. `ask` is called by one thread of its own. `stop`,
-  // which may be null: nobody waits any longer than one question takes. `most_bytes`: are kept.
+  // which may be null: nobody waits any longer. `most_bytes`: are kept.
   FetchedShards(std::map<fs::path, transport::BlobId> files, Ask ask, uint64_t most_bytes,
                 const std::atomic<bool>* stop, events::MessageSink message);
   ~FetchedShards() override;
 
-  // Waits for the coordinator as long as it takes. Throws Error if it refuses, or once it is told
-  // to stop and there is no answer.
+  // Waits for the coordinator as long as it takes. Throws Error if it refuses, and train::Aborted
+  // once it is told to stop.
   void read(const fs::path& shard, uint64_t first, std::span<uint8_t> out) override;
+  // Forgets this where more is expected than half of what is kept.
   void expect(const fs::path& shard, uint64_t first, uint64_t count) override;
+  uint64_t size(const fs::path& shard) const override { return files_.at(shard).bytes; }
 
   // What has been received so far.
   uint64_t received_bytes() const { return received_; }
@@ -78,8 +88,8 @@ class FetchedShards final : public data::ShardBytes {
  private:
   // Pieces of the same length, by which shards are fetched and kept.
   static constexpr uint64_t kPieceBytes = 1 << 10;
-  static constexpr size_t kMostExpected = 1 << 16;  // pieces
-  using Piece = std::pair<Sha256, uint64_t>;        // of which shard, and its number there
+  static constexpr uint64_t kLeastAtOnce = 8 << 10;
+  using Piece = std::pair<Sha256, uint64_t>;  // of which shard, and its number there
 
   struct Kept {
     Bytes bytes;
@@ -87,6 +97,7 @@ class FetchedShards final : public data::ShardBytes {
   };
 
   void want(const Piece& piece, bool now) REQUIRES(mutex_);
+  void want_now(const Sha256& shard, uint64_t first, uint64_t end) REQUIRES(mutex_);
   bool copy(const Piece& piece, uint64_t first, std::span<uint8_t> out) REQUIRES(mutex_);
   std::vector<Piece> next_pieces() REQUIRES(mutex_);
   std::vector<FileRange> ranges_of(std::span<const Piece> pieces) const;
@@ -108,6 +119,8 @@ class FetchedShards final : public data::ShardBytes {
   uint64_t kept_bytes_ GUARDED_BY(mutex_) = 0;
   std::deque<Piece> wanted_ GUARDED_BY(mutex_);  // in order; those that somebody waits for first
   std::set<Piece> coming_ GUARDED_BY(mutex_);    // of wanted_, and those that were asked for
+  std::set<Piece> expected_ GUARDED_BY(mutex_);  // and not read since, nor dropped
+  uint64_t at_once_ GUARDED_BY(mutex_) = kMostAtOnce;  // bytes; fewer where answers came too late
   std::string problem_ GUARDED_BY(mutex_);
   std::atomic<bool> ends_ = false;
   std::thread thread_;

@@ -14,10 +14,11 @@ void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t 
   const config::PrivacySection& privacy = recipe.privacy;
   if (!privacy.noisy()) {
     if (most_epsilon > 0) {
-      throw UsageError(
-          fmt::format("--epsilon {:g}: the run's recipe has [privacy] noise = 0, so nothing bounds "
-                      "what others can learn of a member's text; leave it out to take part anyway",
-                      most_epsilon));
+      throw UsageError(fmt::format(
+          "--epsilon {:g}: the run's recipe has {}; leave it out to take part anyway", most_epsilon,
+          recipe.data.own ? "[privacy] noise = 0, so nothing bounds what others can "
+                            "learn of a member's text"
+                          : "data.own = false, so no member has a text of its own"));
     }
     if (recipe.data.own) {
       message(
@@ -32,8 +33,10 @@ void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t 
       "the run's recipe bounds what others can learn of this member's text: privacy.clip = {:g}, "
       "noise = {:g}, sampling = {:g}, delta = {:g}",
       privacy.clip, privacy.noise, privacy.sampling, privacy.delta));
-  if (before > 0) message("it is so far, " + method::describe_privacy(privacy, before));
-  message("it is at the end of the run, " + method::describe_privacy(privacy, in_all));
+  if (before > 0) {
+    message("the bound so far, " + method::describe_privacy(privacy, before));
+  }
+  message("the bound at the end of the run, " + method::describe_privacy(privacy, in_all));
   const double epsilon = method::epsilon_of(privacy, in_all);
   if (most_epsilon == 0 || epsilon <= most_epsilon) return;
   throw UsageError(fmt::format(

@@ -16,19 +16,29 @@ namespace thinwire::hosts {
 namespace {
 
 constexpr double kHeadersSeconds = 600;
-constexpr double kPartsSeconds = 10;  // for rows, before it is said that they are waited for
+constexpr double kPartsSeconds = 30;   // for rows, before fewer are asked for at once
+constexpr double kRepeatSeconds = 10;  // so that thin lines do not carry answers twice
+
+// Their bytes one after the other, sealed on the way.
+Result<Bytes> ask_for_parts(RequestClient& requests, std::span<const FileRange> ranges,
+                            double timeout_s) {
+  const SealReceiver receiver;
+  const auto sealed =
+      requests.ask(RequestKind::kParts, encode_parts(receiver.key(), ranges), timeout_s);
+  if (!sealed) return tl::unexpected(sealed.error());
+  return receiver.open(*sealed);
+}
 
 // The first bytes of all shards, in the description's order.
 std::vector<Bytes> fetch_headers(RequestClient& requests, std::span<const DataFile> shards) {
-  constexpr uint64_t kAtOnce = kMostAtOnce / data::kShardHeaderBytes;
   std::vector<Bytes> headers;
   while (headers.size() < shards.size()) {
     std::vector<FileRange> ranges;
     for (const DataFile& one : shards.subspan(headers.size())) {
-      if (ranges.size() == kAtOnce) break;
+      if (ranges.size() == kMostRanges) break;
       ranges.push_back({one.blob.name, 0, data::kShardHeaderBytes});
     }
-    const auto answer = requests.ask(RequestKind::kParts, encode_ranges(ranges), kHeadersSeconds);
+    const auto answer = ask_for_parts(requests, ranges, kHeadersSeconds);
     if (!answer) {
       throw Error("the run's data cannot be fetched: " + answer.error().message);
     }
@@ -56,8 +66,8 @@ std::unique_ptr<FetchedShards> fetch_as_needed(MemberConnection& connection, con
   const auto client =
       std::make_shared<RequestClient>(connection.courier(), data.founder, connection.signer());
   const auto ask = [client](std::span<const FileRange> ranges, const std::atomic<bool>& ends) {
-    client->be_patient({.stop = &ends});
-    return client->ask(RequestKind::kParts, encode_ranges(ranges), kPartsSeconds);
+    client->be_patient({.stop = &ends, .repeat_s = kRepeatSeconds});
+    return ask_for_parts(*client, ranges, kPartsSeconds);
   };
   auto fetched =
       std::make_unique<FetchedShards>(std::move(blobs), ask, data.cache_bytes, data.stop, message);

@@ -125,6 +125,17 @@ bool RunKeys::is_auditor(const PublicKey& key) const {
   return auditors_.contains(key);
 }
 
+std::string RunKeys::why_no_member(const PublicKey& key) const {
+  if (is_revoked(key)) return "its key was revoked";
+  if (is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
+  if (!is_member(key)) return "its key is not enrolled as a member's";
+  return "";
+}
+
+std::string RunKeys::why_no_data(const PublicKey& key) const {
+  return is_auditor(key) ? "" : why_no_member(key);
+}
+
 bool RunKeys::is_known(const PublicKey& key) const {
   return std::ranges::any_of(users(), [&](const transport::NatsUser& user) {
     const bool expired = user.expires != 0 && user.expires <= unix_now();
@@ -265,11 +276,15 @@ void RequestHandler::provide(const RequestServer::IncomingRequest& incoming) {
 }
 
 void RequestHandler::answer_parts(const RequestServer::IncomingRequest& incoming) {
-  const auto ranges = decode_ranges(incoming.request.body);
-  if (!ranges) return requests_.refuse(incoming, ranges.error().message);
-  Result<Bytes> bytes = read_ranges(files_, *ranges);
+  const auto parts = decode_parts(incoming.request.body);
+  if (!parts) return requests_.refuse(incoming, parts.error().message);
+  const Result<Bytes> bytes = read_ranges(files_, parts->ranges);
   if (!bytes) return requests_.refuse(incoming, bytes.error().message);
-  requests_.grant(incoming, std::move(*bytes));
+  try {
+    requests_.grant(incoming, seal(parts->key, *bytes));
+  } catch (const Error& problem) {
+    requests_.refuse(incoming, problem.what());
+  }
 }
 
 void RequestHandler::finish_uploads() {

@@ -66,6 +66,10 @@ class RunKeys {
   bool is_member(const PublicKey& key) const;
   // Any thread. Whether it is enrolled as an auditor's and not revoked.
   bool is_auditor(const PublicKey& key) const;
+  // Any thread. Why the key is no member's, and why who has it may not have the run's data, which
+  // are members' and auditors'; empty if it is, or may.
+  std::string why_no_member(const PublicKey& key) const;
+  std::string why_no_data(const PublicKey& key) const;
   // Whether the key is enrolled, or a token's that is valid now.
   bool is_known(const PublicKey& key) const;
 

@@ -101,7 +101,7 @@ Result<Answer> decode_answer(std::span<const uint8_t> bytes, const PublicKey& ru
 
 namespace {
 
-constexpr double kRepeatSeconds = 2;  // before an unanswered request is sent again
+constexpr double kLookSeconds = 0.5;  // between looks at whether to stop
 
 }  // namespace
 
@@ -205,6 +205,7 @@ Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<
     }
   }
   const Stopwatch watch;
+  double sends_at = 0;
   const double patience_s = std::max(timeout_s, patience_.wait_s);
   bool answered = false;
   bool waits = false;
@@ -217,8 +218,11 @@ Result<std::vector<Bytes>> RequestClient::ask_all(RequestKind what, std::vector<
       waits = true;
       if (patience_.begins) patience_.begins();
     }
-    send_unanswered();
-    answered = await(std::min(kRepeatSeconds, timeout_s));
+    if (watch.seconds() >= sends_at) {
+      send_unanswered();
+      sends_at = watch.seconds() + std::min(patience_.repeat_s, timeout_s);
+    }
+    answered = await(std::min(kLookSeconds, timeout_s));
   }
   const Lock lock(mutex_);
   std::vector<Bytes> answers;

@@ -48,7 +48,7 @@ enum class RequestKind : uint8_t {
   // The run's final weights; body: empty while the requester stores them, then the name and the
   // length of the list of their parts. Answer: a WeightsAnswer
   kWeights = 8,
-  // Parts of files of the description; body: which (fetched_shards.h). Answer: their bytes
+  // Parts of files of the description; body: which (fetched_shards.h). Answer: their bytes, sealed
   kParts = 9,
 };
 
@@ -127,6 +127,7 @@ class RequestClient {
     double wait_s = 0;                        // if that is longer than the request's time-out
     std::function<void()> begins = {};        // called when the time-out is over
     const std::atomic<bool>* stop = nullptr;  // set from outside: wait no longer
+    double repeat_s = kPromptSeconds;         // before an unanswered request is sent again
   };
   // From now on; at first there is none.
   void be_patient(CoordinatorWait patience) { patience_ = std::move(patience); }

@@ -87,10 +87,11 @@ class RunDisplay {
 // What a member's owner is told, and may refuse, of a run that is trained on texts of members' own:
 // its coordinator alone chooses how much noise hides them ([privacy]). docs/federated.md.
 
-// Of a member that is about to take part: the run's clipping and noise, what this folder's member
-// has told before, and what it will have told at the end of the run. `completed`: steps of its
-// newest checkpoint, after which it goes on. Nothing for other runs. Throws UsageError if that is
-// more than `most_epsilon` > 0, or nothing bounds it; Error for a damaged count (privacy_loss.h).
+// Tells a member that is about to take part in a run with [privacy] of the run's clipping and
+// noise, and bounds what this folder's member has told before and will have told at the end of the
+// run. `completed`: steps of the run or of the member's newest checkpoint, if that is later. Throws
+// UsageError if the bound is above `most_epsilon` > 0, or there is none; Error for a damaged count
+// (privacy_loss.h).
 void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t completed,
                   double most_epsilon, const events::MessageSink& message);
 

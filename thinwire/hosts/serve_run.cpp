@@ -100,7 +100,6 @@ class Service {
   void report_waiting();
   // Unless there may be others, which share their keys with it.
   bool leads() const { return shared_keys_ == nullptr || host_->leads(); }
-  std::string why_no_member(const PublicKey& key) const;
   std::string refusal(const Request& request) const;
   Result<WeightsAnswer> answer_weights(const Request& request);
   Result<std::string> enrol(const PublicKey& token, const PublicKey& key,
@@ -216,7 +215,7 @@ void Service::start_host() {
     ledger_.reached(state.position);
     if (!over_) end_.note(state);
   };
-  options.hooks.refuse = [this](const PublicKey& key) { return why_no_member(key); };
+  options.hooks.refuse = [this](const PublicKey& key) { return keys_.why_no_member(key); };
   options.hooks.is_revoked = [this](const PublicKey& key) { return keys_.is_revoked(key); };
   options.hooks.is_auditor = [this](const PublicKey& key) { return keys_.is_auditor(key); };
   options.hooks.check = [this, check = serve::payload_check(run_.recipe, plan_,
@@ -258,7 +257,7 @@ void Service::start_requests() {
           [this](const PublicKey& member, const events::Summary& summary) {
             end_.add(member, summary);
             host_->note_result(member);
-            const bool may_give = weights_ && leads() && why_no_member(member).empty();
+            const bool may_give = weights_ && leads() && keys_.why_no_member(member).empty();
             return may_give ? weights_->reported(member, monotonic_seconds())
                             : WeightsAnswer::kNotWanted;
           },
@@ -269,14 +268,6 @@ void Service::start_requests() {
           options_.display.message});
 }
 
-// About those that send a join request; also called by the host's thread.
-std::string Service::why_no_member(const PublicKey& key) const {
-  if (keys_.is_revoked(key)) return "its key was revoked";
-  if (keys_.is_auditor(key)) return "its key is an auditor's, who takes part with --audit";
-  if (!keys_.is_member(key)) return "its key is not enrolled as a member's";
-  return "";
-}
-
 std::string Service::refusal(const Request& request) const {
   if (keys_.is_revoked(request.requester)) return "the key was revoked";
   const bool newcomer = request.what == RequestKind::kEnrol;
@@ -285,8 +276,8 @@ std::string Service::refusal(const Request& request) const {
   }
   const bool members_only =
       request.what == RequestKind::kPlace || request.what == RequestKind::kWeights;
-  if (members_only) return why_no_member(request.requester);
-  return "";
+  if (members_only) return keys_.why_no_member(request.requester);
+  return request.what == RequestKind::kParts ? keys_.why_no_data(request.requester) : "";
 }
 
 Result<WeightsAnswer> Service::answer_weights(const Request& request) {

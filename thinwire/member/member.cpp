@@ -423,7 +423,7 @@ class MemberRun {
     const events::Summary summary = report::summarise(recipe_, recorder, digest);
     events::write_summary(folder_.summary(), summary);
     if (privacy_) {
-      notify("others can have learnt of this member's text, " +
+      notify("the bound on what others can have learnt of this member's text, " +
              method::describe_privacy(recipe_.privacy, privacy_->contributions()));
     }
     return {MemberOutcome::kFinished, end.steps, digest, summary, ""};

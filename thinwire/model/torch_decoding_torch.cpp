@@ -103,7 +103,7 @@ class TorchCachedAttention::State {
     const at::Tensor out = at::scaled_dot_product_attention(
         queries, keys, values, mask_of(shape, segment, first, seen), 0.0, /*is_causal=*/false,
         static_cast<double>(shape.score_scale()));
-    return out.view({shape.heads, count, head_size_})
+    return out.reshape({shape.heads, count, head_size_})
         .transpose(0, 1)
         .reshape({count, shape.width()});
   }

@@ -36,7 +36,7 @@ std::string describe_privacy(const config::PrivacySection& privacy, uint64_t sum
 
 std::string planned_privacy(const config::Recipe& recipe) {
   if (!recipe.privacy.noisy()) return "";
-  return "a member that takes part in all of the run is, " +
+  return "what a member that takes part in all of the run tells of its text is bounded, " +
          describe_privacy(recipe.privacy, planned_sums(recipe));
 }
 

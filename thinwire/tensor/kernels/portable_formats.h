@@ -148,7 +148,7 @@ struct ChangeCoded {
       pass(first + lane, values, false);
       for (int piece = 0; piece < Pass::kPieces; ++piece) {
         const float magnitude = std::fabs(values[piece]);
-        // Also of what is no number, which maxima leave out.
+        // Maxima leave out what is no number, so it counts as infinite.
         const bool finite = magnitude <= std::numeric_limits<float>::max();
         const float counted = finite ? magnitude : std::numeric_limits<float>::infinity();
         largest[piece] = counted > largest[piece] ? counted : largest[piece];
@@ -183,7 +183,7 @@ struct ChangeCoded {
   }
 };
 
-// Of AdamW: m and v.
+// Changes AdamW's m and v, and the parameter.
 struct AdamwValue {
   static constexpr int kPieces = 2;
 
@@ -198,7 +198,7 @@ struct AdamwValue {
   }
 };
 
-// Of Muon: the momentum.
+// Changes Muon's momentum.
 struct LookAheadValue {
   static constexpr int kPieces = 1;
 
