@@ -1,16 +1,35 @@
 // What a member tells its owner of privacy (run_display.h).
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
+
 #include "thinwire/base/error.h"
 #include "thinwire/base/units.h"
+#include "thinwire/hosts/requests.h"
 #include "thinwire/hosts/run_display.h"
+#include "thinwire/hosts/run_status.h"
 #include "thinwire/member/privacy_loss.h"
 #include "thinwire/method/privacy/privacy.h"
 
 namespace thinwire::hosts {
+namespace {
 
-void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t completed,
-                  double most_epsilon, const events::MessageSink& message) {
+constexpr double kStatusSeconds = 10;
+
+// Steps that the run has completed, to which a member that returns contributes no more; 0 if the
+// coordinator does not say it.
+int64_t steps_of_run(RequestClient& requests) {
+  const auto answer = requests.ask(RequestKind::kStatus, {}, kStatusSeconds);
+  if (!answer) return 0;
+  const auto status = read_status(std::string(answer->begin(), answer->end()));
+  return status ? static_cast<int64_t>(status->step) : 0;
+}
+
+}  // namespace
+
+void tell_privacy(RequestClient& requests, const config::Recipe& recipe, const fs::path& folder,
+                  int64_t completed, double most_epsilon, const events::MessageSink& message) {
   const config::PrivacySection& privacy = recipe.privacy;
   if (!privacy.noisy()) {
     if (most_epsilon > 0) {
@@ -28,6 +47,7 @@ void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t 
     return;
   }
   const uint64_t before = member::contributions_in(folder / member::kPrivacyFile);
+  completed = std::max(completed, steps_of_run(requests));
   const uint64_t in_all = before + method::planned_sums(recipe, completed);
   message(fmt::format(
       "the run's recipe bounds what others can learn of this member's text: privacy.clip = {:g}, "

@@ -22,7 +22,6 @@
 #include "thinwire/hosts/member_connection.h"
 #include "thinwire/hosts/run_data.h"
 #include "thinwire/hosts/run_display.h"
-#include "thinwire/hosts/run_status.h"
 #include "thinwire/hosts/self_check.h"
 #include "thinwire/hosts/shared_keys.h"
 #include "thinwire/hosts/shared_recipe.h"
@@ -53,7 +52,6 @@ namespace {
 constexpr const char* kSummaryFile = "summary.json";
 constexpr const char* kDataFolder = "data";
 constexpr const char* kNeededFolder = "data-needed";  // has shards' headers only
-constexpr double kStatusSeconds = 10;                 // for the run's status
 constexpr double kUploadSeconds = 600;                // for a shard to reach the store
 constexpr size_t kShownOfRun = 8;
 
@@ -291,16 +289,6 @@ int64_t steps_before(const fs::path& folder) {
   return newest ? static_cast<int64_t>(checkpoint::CheckpointReader(*newest).meta().step) : 0;
 }
 
-// Steps that a run with noise has completed, to which a member that returns contributes no more; 0
-// if the coordinator does not say it.
-int64_t steps_of_run(MemberConnection& connection, const config::Recipe& recipe) {
-  if (!recipe.privacy.noisy()) return 0;
-  const auto answer = connection.requests().ask(RequestKind::kStatus, {}, kStatusSeconds);
-  if (!answer) return 0;
-  const auto status = read_status(std::string(answer->begin(), answer->end()));
-  return status ? static_cast<int64_t>(status->step) : 0;
-}
-
 // Takes part until the run is complete, or the member is told to stop or may not take part.
 member::MemberResult take_part_with(MemberConnection& connection, const JoinOptions& options,
                                     const config::Recipe& local, const fs::path& folder,
@@ -316,8 +304,8 @@ member::MemberResult take_part_with(MemberConnection& connection, const JoinOpti
       member_recipe(description.recipe, options.overrides, folder, {}, base);
   check_own_text(unplaced, options, local.data.fetch);
   if (!options.audits) {
-    const int64_t completed = std::max(steps_before(folder), steps_of_run(connection, unplaced));
-    tell_privacy(unplaced, folder, completed, options.most_epsilon, options.display.message);
+    tell_privacy(connection.requests(), unplaced, folder, steps_before(folder),
+                 options.most_epsilon, options.display.message);
   }
   check_model(unplaced, description, options);
   check_cap(unplaced, limits);

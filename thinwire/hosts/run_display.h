@@ -20,6 +20,7 @@
 
 namespace thinwire::hosts {
 
+class RequestClient;
 struct ServeOptions;
 
 // Says how members join, on the terminal and in the ready file. `recipe`: resolved. Throws Error if
@@ -89,10 +90,10 @@ class RunDisplay {
 
 // Tells a member that is about to take part in a run with [privacy] of the run's clipping and
 // noise, and bounds what this folder's member has told before and will have told at the end of the
-// run. `completed`: steps of the run or of the member's newest checkpoint, if that is later. Throws
-// UsageError if the bound is above `most_epsilon` > 0, or there is none; Error for a damaged count
-// (privacy_loss.h).
-void tell_privacy(const config::Recipe& recipe, const fs::path& folder, int64_t completed,
-                  double most_epsilon, const events::MessageSink& message);
+// run. `completed`: steps of the member's newest checkpoint; the coordinator is asked for the
+// run's. Throws UsageError if the bound is above `most_epsilon` > 0, or there is none; Error for a
+// damaged count (privacy_loss.h).
+void tell_privacy(RequestClient& requests, const config::Recipe& recipe, const fs::path& folder,
+                  int64_t completed, double most_epsilon, const events::MessageSink& message);
 
 }  // namespace thinwire::hosts

@@ -1,13 +1,12 @@
-#include "thinwire/base/sealed.h"
-
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/hosts/requests.h"
 
-namespace thinwire {
+namespace thinwire::hosts {
 namespace {
 
 constexpr size_t kTagBytes = 16;
@@ -110,4 +109,4 @@ Bytes seal(const SealKey& receiver, std::span<const uint8_t> message) {
   return sealed;
 }
 
-}  // namespace thinwire
+}  // namespace thinwire::hosts

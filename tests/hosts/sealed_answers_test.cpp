@@ -1,10 +1,10 @@
-#include "thinwire/base/sealed.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 
-namespace thinwire {
+#include "thinwire/hosts/requests.h"
+
+namespace thinwire::hosts {
 namespace {
 
 Bytes text(size_t size) {
@@ -45,4 +45,4 @@ TEST(Sealed, WhatWasChangedOrCutOffIsRefused) {
 TEST(Sealed, AKeyThatIsNoneIsRefused) { EXPECT_THROW(seal(SealKey{}, text(3)), Error); }
 
 }  // namespace
-}  // namespace thinwire
+}  // namespace thinwire::hosts
