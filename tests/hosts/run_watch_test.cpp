@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "thinwire/method/registry.h"
+
 namespace thinwire::hosts {
 namespace {
 
@@ -93,7 +95,7 @@ class RunWatchTest : public testing::Test {
     return record;
   }
 
-  config::Recipe recipe_;
+  config::Recipe recipe_ = method::load_recipe("", {});
   page::LiveRun page_{{}, [] { return 0.0; }};
   RunWatch watch_{recipe_, LossBoard({"validation"}), page_, [](const PublicKey&) { return ""; }};
 };
@@ -158,6 +160,32 @@ TEST_F(RunWatchTest, ListsRoundsWithWhatCountedAndWhoWasMissing) {
   EXPECT_THAT(round.missing, ElementsAre(1));
   ASSERT_EQ(state.faults.size(), 1u);
   EXPECT_EQ(state.faults.front().text, "round 3 was closed without member 1");
+}
+
+// One bit a value, 256 values, and sums of eight bits.
+TEST(RunWatch, CountsSumsWhereTheCoordinatorFormsThem) {
+  using Case = std::pair<const char*, double>;
+  for (const auto& [sums, received] :
+       {Case{"coordinator", 3 * 258.0}, Case{"members", 2 * 102.0}}) {
+    const std::vector<std::string> fields = {"sync.method=diloco", "diloco.wire=int1",
+                                             "diloco.sum_wire=fp8",
+                                             std::string("sync.sums=") + sums};
+    const config::Recipe recipe = method::load_recipe("", fields);
+    page::LiveRun page{{}, [] { return 0.0; }};
+    RunWatch watch(recipe, LossBoard({}), page, [](const PublicKey&) { return ""; });
+    membership::Record opened;
+    opened.openings = {opening(0, {0, 1, 2})};
+    watch.record(opened, false, 0);
+    membership::Record closed;
+    closed.closing.emplace();
+    for (int member = 0; member < 3; ++member) {
+      closed.closing->commits.resize(1);
+      closed.closing->commits[0].contributions.push_back(
+          {.member = member, .payload = {}, .bytes = 34});
+    }
+    watch.record(closed, false, 1);
+    EXPECT_EQ(page.state().bytes_received, received) << sums;
+  }
 }
 
 TEST_F(RunWatchTest, KnowsNoTimesAndNoFaultsOfWhatWasBefore) {

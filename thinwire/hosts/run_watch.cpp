@@ -271,9 +271,12 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
     const bool is_missing = std::ranges::binary_search(closing.missing, share.member);
     if (!is_missing) round.bytes[share.member] = 0;
   }
+  uint64_t received = 0;
   for (const Commit& commit : closing.commits) {
     for (const Contribution& one : commit.contributions) round.bytes[one.member] += one.bytes;
+    received += received_for(commit, opened.opening.roster.size());
   }
+  round.received = received;
   round.missing = closing.missing;
   open_.erase(found);
   page_.close(round);
@@ -286,6 +289,17 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
     page_.add_fault(member,
                     fmt::format("round {} was closed without member {}", round.round, member));
   }
+}
+
+// The sum, where the coordinator forms one, or what the others sent.
+uint64_t RunWatch::received_for(const Commit& commit, uint64_t members) const {
+  if (sums_ && sums_->applies(commit)) {
+    const uint64_t contribution = sync::summed(commit).front().bytes;
+    return members * sync::sum_bytes(*sums_->codec, contribution);
+  }
+  uint64_t sent = 0;
+  for (const Contribution& one : commit.contributions) sent += one.bytes;
+  return (members - 1) * sent;
 }
 
 void RunWatch::note(const membership::PhaseChange& change) {

@@ -19,6 +19,7 @@
 #include "thinwire/membership/state.h"
 #include "thinwire/page/live_run.h"
 #include "thinwire/serve/coordinator_host.h"
+#include "thinwire/sync/committed_sum.h"
 
 namespace thinwire::hosts {
 
@@ -93,6 +94,7 @@ class RunWatch {
   RunWatch(const config::Recipe& recipe, LossBoard losses, page::LiveRun& page,
            MachineOf machine_of)
       : recipe_(recipe),
+        sums_(sync::sum_rule(recipe)),
         page_(page),
         machine_of_(std::move(machine_of)),
         losses_(std::move(losses)) {}
@@ -122,7 +124,11 @@ class RunWatch {
   void note(const membership::PhaseChange& change);
   void show(const std::vector<LossBoard::Point>& losses);
 
+  // Bytes of what a commit makes the members of a round receive, all together.
+  uint64_t received_for(const Commit& commit, uint64_t members) const;
+
   const config::Recipe& recipe_;
+  const std::optional<sync::SumRule> sums_;
   page::LiveRun& page_;
   const MachineOf machine_of_;
   std::map<uint64_t, Opened> open_;  // rounds

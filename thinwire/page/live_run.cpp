@@ -89,11 +89,9 @@ void LiveRun::close(const ClosedRound& round) {
   const Lock lock(mutex_);
   uint64_t all = 0;
   for (const auto& [member, bytes] : round.bytes) all += bytes;
-  // Everybody in the round fetches what the others sent.
   const size_t roster = round.bytes.size() + round.missing.size();
   state_.bytes_sent += static_cast<double>(all);
-  state_.bytes_received +=
-      static_cast<double>(roster) * static_cast<double>(all) - static_cast<double>(all);
+  state_.bytes_received += static_cast<double>(round.received.value_or((roster - 1) * all));
   state_.member_steps += static_cast<double>(roster) * static_cast<double>(round.steps);
   ++state_.closed_rounds;
   if (round.seconds) {

@@ -142,6 +142,8 @@ struct ClosedRound {
   std::optional<double> seconds;  // since it opened; nothing: it was closed before this process
   std::map<int, uint64_t> bytes;  // of what counted, by member
   std::vector<int> missing;       // members whose rows were left out
+  // By all members of the round together; nothing: each received what the others sent.
+  std::optional<uint64_t> received = {};
 };
 
 struct Fault {
