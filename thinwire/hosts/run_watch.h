@@ -19,7 +19,6 @@
 #include "thinwire/membership/state.h"
 #include "thinwire/page/live_run.h"
 #include "thinwire/serve/coordinator_host.h"
-#include "thinwire/sync/committed_sum.h"
 
 namespace thinwire::hosts {
 
