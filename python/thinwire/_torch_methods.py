@@ -171,7 +171,7 @@ class LocalSGD(Optimizer):
     def __init__(self, params: Params, *, inner: Optional[torch.optim.Optimizer] = None, lr: Optional[float] = None,
                  weight_decay: Optional[float] = None, clip: Optional[float] = None, optimizer: Optional[str] = None,
                  sync_every: Optional[int] = None, outer: Optional[str] = None, outer_lr: Optional[float] = None,
-                 outer_momentum: Optional[float] = None, wire: Optional[str] = None,
+                 outer_momentum: Optional[float] = None, wire: Optional[str] = None, sum_wire: Optional[str] = None,
                  error_feedback: Optional[bool] = None, error_in: Optional[str] = None, overlap: Optional[str] = None,
                  overlap_steps: Optional[int] = None, mix: Optional[float] = None, depth: Optional[int] = None,
                  overlap_after: Optional[int] = None, run: Optional[Run] = None,
@@ -208,6 +208,10 @@ class LocalSGD(Optimizer):
         wire : str, optional
             Number format in which pseudo-gradients and their sums are sent; sums are formed in fp32. (default "bf16";
             one of fp32, bf16, fp8, fp4, int2, int1)
+        sum_wire : str, optional
+            Number format in which sums are sent, with at least as many bits as wire; same: that of wire, where with
+            int1, and with error_in = weights, each worker receives all contributions instead. (default "same"; one of
+            same, fp32, bf16, fp8, fp4)
         error_feedback : bool, optional
             Keep what a pseudo-gradient loses in the number format, and send it with the next one. (default false)
         error_in : str, optional
@@ -241,8 +245,9 @@ class LocalSGD(Optimizer):
             Alone: show no messages.
         """
         own = {"sync_every": sync_every, "outer": outer, "outer_lr": outer_lr, "outer_momentum": outer_momentum,
-               "wire": wire, "error_feedback": error_feedback, "error_in": error_in, "overlap": overlap,
-               "overlap_steps": overlap_steps, "mix": mix, "depth": depth, "overlap_after": overlap_after}
+               "wire": wire, "sum_wire": sum_wire, "error_feedback": error_feedback, "error_in": error_in,
+               "overlap": overlap, "overlap_steps": overlap_steps, "mix": mix, "depth": depth,
+               "overlap_after": overlap_after}
         super().__init__(params, own, inner=inner, lr=lr, weight_decay=weight_decay, clip=clip, optimizer=optimizer,
                          run=run, folder=folder, steps=steps, fields=fields, quiet=quiet)
 
@@ -258,7 +263,7 @@ class DiLoCo(Optimizer):
     def __init__(self, params: Params, *, inner: Optional[torch.optim.Optimizer] = None, lr: Optional[float] = None,
                  weight_decay: Optional[float] = None, clip: Optional[float] = None, optimizer: Optional[str] = None,
                  sync_every: Optional[int] = None, outer: Optional[str] = None, outer_lr: Optional[float] = None,
-                 outer_momentum: Optional[float] = None, wire: Optional[str] = None,
+                 outer_momentum: Optional[float] = None, wire: Optional[str] = None, sum_wire: Optional[str] = None,
                  error_feedback: Optional[bool] = None, error_in: Optional[str] = None, overlap: Optional[str] = None,
                  overlap_steps: Optional[int] = None, mix: Optional[float] = None, depth: Optional[int] = None,
                  overlap_after: Optional[int] = None, run: Optional[Run] = None,
@@ -295,6 +300,10 @@ class DiLoCo(Optimizer):
         wire : str, optional
             Number format in which pseudo-gradients and their sums are sent; sums are formed in fp32. (default "bf16";
             one of fp32, bf16, fp8, fp4, int2, int1)
+        sum_wire : str, optional
+            Number format in which sums are sent, with at least as many bits as wire; same: that of wire, where with
+            int1, and with error_in = weights, each worker receives all contributions instead. (default "same"; one of
+            same, fp32, bf16, fp8, fp4)
         error_feedback : bool, optional
             Keep what a pseudo-gradient loses in the number format, and send it with the next one. (default false)
         error_in : str, optional
@@ -328,8 +337,9 @@ class DiLoCo(Optimizer):
             Alone: show no messages.
         """
         own = {"sync_every": sync_every, "outer": outer, "outer_lr": outer_lr, "outer_momentum": outer_momentum,
-               "wire": wire, "error_feedback": error_feedback, "error_in": error_in, "overlap": overlap,
-               "overlap_steps": overlap_steps, "mix": mix, "depth": depth, "overlap_after": overlap_after}
+               "wire": wire, "sum_wire": sum_wire, "error_feedback": error_feedback, "error_in": error_in,
+               "overlap": overlap, "overlap_steps": overlap_steps, "mix": mix, "depth": depth,
+               "overlap_after": overlap_after}
         super().__init__(params, own, inner=inner, lr=lr, weight_decay=weight_decay, clip=clip, optimizer=optimizer,
                          run=run, folder=folder, steps=steps, fields=fields, quiet=quiet)
 
@@ -347,11 +357,11 @@ class Streaming(Optimizer):
                  weight_decay: Optional[float] = None, clip: Optional[float] = None, optimizer: Optional[str] = None,
                  sync_every: Optional[int] = None, fragment_layers: Optional[int] = None, slices: Optional[int] = None,
                  outer: Optional[str] = None, outer_lr: Optional[float] = None, outer_momentum: Optional[float] = None,
-                 wire: Optional[str] = None, error_feedback: Optional[bool] = None, error_in: Optional[str] = None,
-                 overlap: Optional[str] = None, overlap_steps: Optional[int] = None, mix: Optional[float] = None,
-                 depth: Optional[int] = None, overlap_after: Optional[int] = None, run: Optional[Run] = None,
-                 folder: Optional[Union[str, os.PathLike[str]]] = None, steps: Optional[int] = None,
-                 fields: Optional[Mapping[str, Any]] = None, quiet: bool = True) -> None:
+                 wire: Optional[str] = None, sum_wire: Optional[str] = None, error_feedback: Optional[bool] = None,
+                 error_in: Optional[str] = None, overlap: Optional[str] = None, overlap_steps: Optional[int] = None,
+                 mix: Optional[float] = None, depth: Optional[int] = None, overlap_after: Optional[int] = None,
+                 run: Optional[Run] = None, folder: Optional[Union[str, os.PathLike[str]]] = None,
+                 steps: Optional[int] = None, fields: Optional[Mapping[str, Any]] = None, quiet: bool = True) -> None:
         """Begin to train, or take part in a run.
 
         Parameters
@@ -389,6 +399,10 @@ class Streaming(Optimizer):
         wire : str, optional
             Number format in which pseudo-gradients and their sums are sent; sums are formed in fp32. (default "fp4";
             one of fp32, bf16, fp8, fp4, int2, int1)
+        sum_wire : str, optional
+            Number format in which sums are sent, with at least as many bits as wire; same: that of wire, where with
+            int1, and with error_in = weights, each worker receives all contributions instead. (default "same"; one of
+            same, fp32, bf16, fp8, fp4)
         error_feedback : bool, optional
             Keep what a pseudo-gradient loses in the number format, and send it with the next one. (default false)
         error_in : str, optional
@@ -422,9 +436,9 @@ class Streaming(Optimizer):
             Alone: show no messages.
         """
         own = {"sync_every": sync_every, "fragment_layers": fragment_layers, "slices": slices, "outer": outer,
-               "outer_lr": outer_lr, "outer_momentum": outer_momentum, "wire": wire, "error_feedback": error_feedback,
-               "error_in": error_in, "overlap": overlap, "overlap_steps": overlap_steps, "mix": mix, "depth": depth,
-               "overlap_after": overlap_after}
+               "outer_lr": outer_lr, "outer_momentum": outer_momentum, "wire": wire, "sum_wire": sum_wire,
+               "error_feedback": error_feedback, "error_in": error_in, "overlap": overlap,
+               "overlap_steps": overlap_steps, "mix": mix, "depth": depth, "overlap_after": overlap_after}
         super().__init__(params, own, inner=inner, lr=lr, weight_decay=weight_decay, clip=clip, optimizer=optimizer,
                          run=run, folder=folder, steps=steps, fields=fields, quiet=quiet)
 
