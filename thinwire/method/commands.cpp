@@ -13,6 +13,7 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/refusals.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
