@@ -13,10 +13,11 @@ constexpr int64_t kSequence = 24;
 
 TEST(AdaptersTorch, LossAndGradientsEqualOurOwn) {
   const auto tokens = random_tokens(kRows * (kSequence + 1), 67);
-  for (const std::string kind : {"lora", "low_rank"}) {
+  using method::AdapterKind;
+  for (const AdapterKind kind : {AdapterKind::kLora, AdapterKind::kLowRank}) {
     method::AdapterSpec adapter = small_adapter(kind);
     adapter.targets = {"q_proj", "v_proj", "up_proj", "down_proj"};
-    if (kind == "lora") adapter.whole = {"model.norm", "k_proj"};
+    if (kind == AdapterKind::kLora) adapter.whole = {"model.norm", "k_proj"};
     for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
       const bool fp32 = precision == Precision::kFp32;
       AdaptedModel own(small_section(), adapter), torch(small_section(), adapter);
