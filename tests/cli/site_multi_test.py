@@ -1,10 +1,12 @@
 """A site under mpirun as one member of a served run."""
 
+import json
 import os
 import signal
+import subprocess
 import unittest
 
-from hosts_case import HostsCase
+from hosts_case import BINARY, HostsCase
 from mpi_case import MPIRUN, has_mpi, ranks_of
 from tiny_model import write_tiny_model
 
@@ -31,6 +33,26 @@ class Site(HostsCase):
         alone, site = self.join("alone", base), self.join_site("site", 3)
         self.assert_complete(server, alone=alone, site=site)
         self.assertIn("of the base into", site.messages)
+
+    def test_keeps_weights_in_files_and_in_bf16(self):
+        server = self.serve("train.workers=2", "sync.method=allreduce", "train.weights=bf16", "train.precision=bf16",
+                            "train.steps=12", "train.batch=8")
+        alone, site = self.join("alone"), self.join_site("site", 3, "train.offload=true")
+        self.assert_complete(server, alone=alone, site=site)
+
+    def test_learns_preferences(self):
+        pairs = [{"prompt": f"{i:02}", "chosen": " wire" * (1 + i % 3), "rejected": " rope" * (1 + i * i % 3)}
+                 for i in range(20)]
+        (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+        base, tokens = self.folder / "base", self.folder / "tokens"
+        subprocess.run([BINARY, "train", "recipe.toml", *self.fields, "train.steps=2", "train.workers=1",
+                        f"run.dir={base}"], cwd=self.root, check=True, capture_output=True)
+        records = ["data.records=preferences", f"data.text=['{self.folder}/pairs.jsonl']", "data.validation_fraction=0",
+                   f"data.validation_text=['same={self.folder}/pairs.jsonl']", f"data.dir={tokens}"]
+        subprocess.run([BINARY, "prepare", "recipe.toml", *records], cwd=self.root, check=True, capture_output=True)
+        server = self.serve("train.workers=2", "sync.method=diloco", "diloco.sync_every=4", "train.steps=12",
+                            "train.batch=8", "train.sequence=48", "optim.lr=0.0001", f"train.init={base}", *records)
+        self.assert_complete(server, alone=self.join("alone"), site=self.join_site("site", 2))
 
     def test_returns_after_a_rank_was_killed(self):
         server = self.serve("train.workers=2", "sync.method=distro", "train.steps=1000", "train.batch=8")

@@ -68,8 +68,8 @@ TEST(Combinations, SayWhatTheChecksSay) {
       HasSubstr("[sync] within must be \"none\" for members on many hosts, got \"allreduce\""));
   EXPECT_THAT(pair("sync.late = count", "sync.absent = 1=1-1").refusal,
               HasSubstr("[sync] absent must be empty for members on many hosts"));
-  EXPECT_THAT(pair("train.offload = true", "thinwire join train.launcher=mpi").refusal,
-              HasSubstr("[train] offload must be false where the ranks of a site"));
+  EXPECT_THAT(pair("train.update = layer", "thinwire join train.launcher=mpi").refusal,
+              HasSubstr("[train] update must be \"step\" where the ranks of a site"));
   const Combination idle = pair("optim.method = muon", "sync.method = distro");
   EXPECT_TRUE(idle.idle);
   EXPECT_THAT(idle.refusal, HasSubstr("optim.method = \"muon\" is ignored: distro.update is sign"));

@@ -19,8 +19,10 @@
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/pair_loss.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::train {
@@ -44,17 +46,12 @@ class SiteTest : public testing::Test {
   explicit SiteTest(config::Recipe recipe)
       : recipe_(std::move(recipe)),
         layout_(method::tensors_of(recipe_)),
-        params_(layout_),
+        params_(layout_, method::trained_format(recipe_), make_offload(recipe_)),
         frozen_(method::adapted_tensors(method::ModelSpec(recipe_), recipe_.adapter).frozen,
-                recipe_.train.weights, nullptr),
+                recipe_.train.weights, params_.offload()),
         threads_(1),
         ranks_(transport::make_local_communicators(kRanks)) {
-    for (size_t i = 0; i < frozen_.layout.size(); ++i) {
-      frozen_.values.fill_tensor(i, [i](std::span<float> values) {
-        Rng rng(11, i);
-        for (float& value : values) value = static_cast<float>(0.1 * rng.normal());
-      });
-    }
+    fill_frozen(11);
     model_ = model::make_model({.model = method::ModelSpec(recipe_),
                                 .precision = recipe_.train.precision,
                                 .layout = layout_,
@@ -81,6 +78,14 @@ class SiteTest : public testing::Test {
 
   const tensor::Arena* frozen() const {
     return frozen_.layout.size() > 0 ? &frozen_.values : nullptr;
+  }
+  void fill_frozen(uint64_t seed) {
+    for (size_t i = 0; i < frozen_.layout.size(); ++i) {
+      frozen_.values.fill_tensor(i, [&](std::span<float> values) {
+        Rng rng(seed, i);
+        for (float& value : values) value = static_cast<float>(0.1 * rng.normal());
+      });
+    }
   }
   void init(uint64_t seed) {
     if (frozen() == nullptr) {
@@ -115,12 +120,14 @@ class SiteTest : public testing::Test {
     return all;
   }
 
-  void expect_the_same(const StepRows& step) {
+  void expect_the_same(const StepRows& step) { expect_the_same(step, step); }
+  // `alone` and `shared` are the same rows; each has a loss of its own if they are pairs.
+  void expect_the_same(const StepRows& step, const StepRows& shared) {
     tensor::Arena alone(layout_), together(layout_);
     tensor::WholeGradients sink(alone);
     const double loss = accumulate_gradients(*model_, step, sink);
     const double tolerance = recipe_.train.precision == Precision::kBf16 ? 1e-2 : 1e-5;
-    EXPECT_NEAR(site_->gradients(*model_, params_, step, together), loss, tolerance * loss);
+    EXPECT_NEAR(site_->gradients(*model_, params_, shared, together), loss, tolerance * loss);
     EXPECT_LT(model::relative_norm_of_error(together.all(), alone.all()), tolerance);
   }
 
@@ -222,10 +229,88 @@ TEST_P(AdaptedSiteTest, SumsTheGradientsOfTheFactors) {
   expect_the_same(rows(6));
 }
 
+TEST_P(AdaptedSiteTest, TakesFrozenWeightsThatHaveChanged) {
+  expect_the_same(rows(6));
+  fill_frozen(12);
+  model_->refresh_frozen();
+  site_->set_frozen(frozen_.values);
+  expect_the_same(rows(6));
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, AdaptedSiteTest,
                          testing::Values(WeightFormat::kF32, WeightFormat::kBf16,
                                          WeightFormat::kNf4),
                          [](const auto& one) { return std::string(name_of(one.param)); });
+
+// A site's ranks keep what the worker keeps in files, or in bf16, likewise.
+class StoredSiteTest : public SiteTest, public testing::WithParamInterface<std::string> {
+ protected:
+  StoredSiteTest()
+      : SiteTest(
+            in_bf16(recipe_with({"train.batch=16", "train.microbatch=2", "train.precision=bf16",
+                                 GetParam(), "run.dir=" + test_folder().string()}))) {}
+  static config::Recipe in_bf16(config::Recipe recipe) {
+    recipe.train.precision = Precision::kBf16;
+    return recipe;
+  }
+};
+
+TEST_P(StoredSiteTest, TakesTheWeightsOfEveryStep) {
+  expect_the_same(rows(6));
+  init(2);
+  expect_the_same(rows(6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, StoredSiteTest,
+                         testing::Values("train.offload=true", "train.weights=bf16"),
+                         [](const auto& one) {
+                           return one.param.substr(6, one.param.find('=') - 6);
+                         });
+
+class PairsSiteTest : public SiteTest {
+ protected:
+  PairsSiteTest()
+      : SiteTest(recipe_with({"train.batch=16", "train.microbatch=2", "data.records=preferences",
+                              "train.init=MODEL"})) {}
+
+  // Rows of 0 to 2 pairs of answers.
+  StepRows pairs(int64_t count) {
+    StepRows step = rows(count, true);
+    std::ranges::fill(begins_, uint8_t{0});
+    for (int64_t row = 0; row < count; ++row) {
+      for (int64_t i = 1; i <= (2 * row + 1) % 5; ++i) {
+        begins_[static_cast<size_t>(row * recipe_.train.sequence + 3 * i)] = 1;
+      }
+    }
+    step.counted_a_row = 1.5;
+    return step;
+  }
+  std::vector<PairLikelihoods> references(size_t count) const {
+    std::vector<PairLikelihoods> all;
+    Rng rng(5, 1);
+    while (all.size() < count) all.push_back({-20 - rng.normal(), -20 - rng.normal()});
+    return all;
+  }
+};
+
+TEST_F(PairsSiteTest, FormTheLossOfEachPairOnOneRank) {
+  for (const int64_t count : {1, 2, 5, 8}) {
+    SCOPED_TRACE(count);
+    const StepRows step = pairs(count);
+    const size_t all = pairs_in(begins_, recipe_.train.sequence);
+    PairLoss alone(recipe_.preference, references(all)),
+        shared(recipe_.preference, references(all));
+    StepRows own = step, together = step;
+    own.loss = &alone;
+    together.loss = &shared;
+    expect_the_same(own, together);
+    EXPECT_EQ(alone.sums().pairs, static_cast<int64_t>(all));
+    EXPECT_EQ(shared.sums().pairs, alone.sums().pairs);
+    EXPECT_EQ(shared.sums().right, alone.sums().right);
+    EXPECT_NEAR(shared.sums().chosen, alone.sums().chosen, 1e-5);
+    EXPECT_NEAR(shared.sums().rejected, alone.sums().rejected, 1e-5);
+  }
+}
 
 TEST(CheckSite, NamesWhatCannotBeShared) {
   const auto refusal = [](std::vector<std::string> fields) {
@@ -242,10 +327,11 @@ TEST(CheckSite, NamesWhatCannotBeShared) {
               HasSubstr("[train] update must be \"step\""));
   EXPECT_THAT(refusal({"train.workers=1", "optim.method=galore", "optim.gradients=projected"}),
               HasSubstr("[optim] gradients must be \"whole\""));
-  EXPECT_THAT(refusal({"train.offload=true"}), HasSubstr("[train] offload must be false"));
-  EXPECT_THAT(refusal({"data.records=preferences"}), HasSubstr("preferences"));
+  EXPECT_EQ(refusal({"train.offload=true"}), "");
+  EXPECT_EQ(refusal({"data.records=preferences", "train.init=MODEL"}), "");
   EXPECT_EQ(refusal({"adapter.kind=lora", "train.init=MODEL"}), "");
-  EXPECT_THAT(refusal({"adapter.kind=relora"}), HasSubstr("another than \"relora\""));
+  EXPECT_EQ(refusal({"adapter.kind=relora"}), "");
+  EXPECT_EQ(refusal({"train.weights=bf16", "train.precision=bf16"}), "");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "thinwire/method/method.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/train/resolve.h"
+#include "thinwire/train/site.h"
 
 namespace thinwire::hosts {
 namespace {
@@ -114,8 +115,10 @@ MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& opt
   }
   const double weights = sizeof(float) * elements;
   if (options.audits) need.parts.push_back({"what is compared", kCompared * weights});
-  if (options.ranks > 1)
-    need.parts.push_back({"weights for the other ranks", options.ranks * weights});
+  if (options.ranks > 1) {
+    const double sent = std::min(weights, static_cast<double>(train::kSentAtOnce));
+    need.parts.push_back({"weights for the other ranks", options.ranks * sent});
+  }
   return need;
 }
 

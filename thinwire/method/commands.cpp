@@ -9,11 +9,9 @@
 #include "thinwire/architectures/external/external_spec.h"
 #include "thinwire/base/error.h"
 #include "thinwire/config/changes.h"
-#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/combinations.h"
 #include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizer.h"
 #include "thinwire/method/refusals.h"
 #include "thinwire/optimizers/galore/galore_spec.h"
@@ -95,17 +93,6 @@ const Refusal kRefusals[] = {
     {kSite, "optim.gradients", "\"whole\"",
      [](const Recipe& recipe) { return gradient_store(recipe) == GradientStore::kProjected; },
      "their sum is formed at the end of a step"},
-    {kSite, "adapter.kind", "another than \"relora\"",
-     [](const Recipe& recipe) { return facts_of(recipe.adapter).merges; },
-     "the other ranks receive the frozen weights once, and merging changes them"},
-    {kSite, "train.weights", "\"fp32\"",
-     [](const Recipe& recipe) { return trained_format(recipe) != WeightFormat::kF32; },
-     "the trained weights are sent to all ranks as fp32"},
-    {kSite, "train.offload", "false", [](const Recipe& recipe) { return recipe.train.offload; },
-     "the weights are sent to all ranks in every step"},
-    {kSite, "data.records", "another than \"preferences\"",
-     [](const Recipe& recipe) { return recipe.data.records == config::RecordKind::kPreferences; },
-     "the loss of a pair of answers needs what only the worker has"},
     {kSite, "model.architecture", "one that thinwire computes", is_external,
      "the other ranks compute gradients, too, and only the program has the model"},
     {kAudit, "model.architecture", "one that thinwire computes", is_external,

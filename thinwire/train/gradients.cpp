@@ -9,6 +9,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/train/pair_loss.h"
 #include "thinwire/train/site.h"
 
 namespace thinwire::train {

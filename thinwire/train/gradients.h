@@ -19,6 +19,9 @@
 
 namespace thinwire::train {
 
+class PairLoss;
+class Site;
+
 // A worker's rows of a step, at least one.
 struct StepRows {
   std::span<const int32_t> tokens;  // rows of sequence + 1
@@ -28,8 +31,8 @@ struct StepRows {
   // Predictions that count in a row of the step, or pairs of answers, the mean over the rows of all
   // workers; 0: all.
   double counted_a_row = 0;
-  model::DocumentLoss* loss = nullptr;  // null: the sum over the predictions that count
-  int64_t worker_rows = 0;  // all rows that the worker has in the step; 0: these are all of them
+  PairLoss* loss = nullptr;  // null: the sum over the predictions that count
+  int64_t worker_rows = 0;   // all rows that the worker has in the step; 0: these are all of them
 };
 
 // Rows [first, first + count) of a step, all else unchanged.
@@ -43,8 +46,6 @@ double counted_a_row(const data::Rows& rows, std::span<const RoundMember> member
 // their rows, is the gradient of the mean loss over all predictions of the step that count, however
 // the rows are divided among workers and passes. With a loss of documents the same holds for pairs.
 double accumulate_gradients(model::Model& model, const StepRows& step, tensor::GradientSink& sink);
-
-class Site;
 
 // Gives the fp32 memory of an arena (tensor::Arena), which outlives the replica; empty: it is
 // allocated.

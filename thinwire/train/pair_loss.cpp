@@ -45,6 +45,17 @@ double count_weighed(const model::Batch& batch, const model::Document& document)
 
 }  // namespace
 
+size_t pairs_in(std::span<const uint8_t> begins, int64_t sequence) {
+  size_t pairs = 0;
+  for (; !begins.empty(); begins = begins.subspan(static_cast<size_t>(sequence))) {
+    const auto later = begins.first(static_cast<size_t>(sequence)).subspan(1);
+    const auto documents =
+        1 + std::ranges::count_if(later, [](uint8_t begin) { return begin != 0; });
+    pairs += static_cast<size_t>(documents / 2);
+  }
+  return pairs;
+}
+
 double PairLoss::form(const model::Batch& batch, std::span<const double> losses,
                       std::span<float> factors) {
   const bool per_token = preference_.loss == config::PreferenceLoss::kIpo;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <utility>
 #include <vector>
@@ -38,6 +39,9 @@ void for_each_pair(const model::Batch& batch, const Visit& visit) {
   }
 }
 
+// The number of pairs in rows of `sequence` positions, given where documents begin (RowMarks).
+size_t pairs_in(std::span<const uint8_t> begins, int64_t sequence);
+
 // The sum of the losses of the pairs of one or several passes.
 class PairLoss final : public model::DocumentLoss {
  public:
@@ -51,6 +55,12 @@ class PairLoss final : public model::DocumentLoss {
 
   // The sums of the passes so far.
   const PairSums& sums() const { return sums_; }
+  // Starts them anew.
+  PairSums take_sums() { return std::exchange(sums_, {}); }
+  // Adds those of pairs that were computed elsewhere.
+  void add(const PairSums& others) { sums_.add(others); }
+  // The reference of the pairs of later passes.
+  std::span<const PairLikelihoods> left() const { return std::span(reference_).subspan(next_); }
 
  private:
   const config::PreferenceSection& preference_;

@@ -10,6 +10,7 @@
 #include "thinwire/base/digest.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/train/params_digest.h"
+#include "thinwire/train/site.h"
 
 namespace thinwire::train {
 namespace {
@@ -47,6 +48,13 @@ void Replica::start() {
   strategy_ = sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
                                    method::sync_spec(recipe_, parts_.kind)});
   restore();
+  share_frozen();
+}
+
+// Merging has changed the frozen weights.
+void Replica::share_frozen() {
+  Site* const site = parts_.machine.site;
+  if (relora_ && site != nullptr) site->set_frozen(relora_->base());
 }
 
 // Sums in flight read the strategy's memory, which is about to be freed.
@@ -100,6 +108,7 @@ AppliedStep Replica::apply(const Round& round) {
   ++completed_;
   AppliedStep applied{*report, *new_rows};
   applied.merged = relora_ && relora_->after_step(completed_, strategy_->state(), threads_);
+  if (applied.merged) share_frozen();
   if (!report->synchronised || !compares()) return applied;
   applied.digest = digest();
   // If synchronisations are rare, digesting everything that replicas agree on costs little.

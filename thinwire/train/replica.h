@@ -168,6 +168,7 @@ class Replica {
 
  private:
   void restore();
+  void share_frozen();
   void take_snapshot();
   // The name of something that a checkpoint would hold and that is not finite; empty: nothing.
   std::string not_finite();

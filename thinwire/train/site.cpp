@@ -12,14 +12,18 @@
 #include <vector>
 
 #include "thinwire/base/bytes.h"
+#include "thinwire/base/digest.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/offload.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/train/initial_parameters.h"
+#include "thinwire/train/pair_loss.h"
 
 namespace thinwire::train {
 namespace {
@@ -28,14 +32,17 @@ using transport::Key;
 
 // Rank 0 may wait for others of its run for as long as it takes.
 constexpr double kForeverSeconds = 1e8;
-constexpr int kWorker = 0;  // the rank
-
-enum class Kind : uint8_t { kEnd, kRecipe, kFrozen, kBegin, kStep };
-
-constexpr size_t kFrozenAtOnce = size_t{1} << 26;  // bytes
+constexpr int kWorker = 0;        // the rank
+constexpr size_t kEnvelope = 64;  // bytes of a message besides what it carries
 
 // The operations of a message.
 enum Fragment : uint32_t { kMessage, kGradients, kLosses };
+
+// What a rank says of its rows.
+struct Losses {
+  double sum = 0;
+  PairSums pairs;
+};
 
 Key key(uint64_t message, Fragment fragment) { return {0, 0, message, fragment}; }
 
@@ -75,23 +82,25 @@ StepRows own_rows(const StepRows& rows, const Part& part) {
   return own;
 }
 
-// A rank's part of the sums, once its own gradients are in `out`. Returns the sum of all losses.
-double sum_up(transport::Communicator& ranks, uint64_t message, int64_t rows, double loss,
+// A rank's part of the sums, once its own gradients are in `out`. Returns the sums of all ranks.
+Losses sum_up(transport::Communicator& ranks, uint64_t message, int64_t rows, const Losses& losses,
               tensor::Arena& out) {
   const transport::Contributors from = contributors(rows, ranks.size());
   const std::span<float> gradients = out.all();
   ranks.start_all_reduce(key(message, kGradients), gradients, codec::wire_codec(WireType::kF32),
                          from);
-  Bytes own(sizeof loss);
-  std::memcpy(own.data(), &loss, sizeof loss);
+  Bytes own(sizeof losses);
+  std::memcpy(own.data(), &losses, sizeof losses);
   ranks.start_all_gather(key(message, kLosses), std::move(own), from);
   checked(ranks.wait_all_reduce(key(message, kGradients), gradients, kForeverSeconds));
-  double sum = 0;
+  Losses all;
   for (const transport::Delivery& one :
        checked(ranks.wait_all_gather(key(message, kLosses), kForeverSeconds))) {
-    sum += ByteReader(*one.payload).get<double>();
+    const auto part = ByteReader(*one.payload).get<Losses>();
+    all.sum += part.sum;
+    all.pairs.add(part.pairs);
   }
-  return sum;
+  return all;
 }
 
 // Until every rank has processed the message.
@@ -122,22 +131,18 @@ class Helper {
       : recipe_(std::move(recipe)),
         rank_(rank),
         layout_(method::tensors_of(recipe_)),
-        params_(layout_),
+        offload_(make_offload(recipe_)),
+        params_(layout_, method::trained_format(recipe_), offload_),
         gradients_(layout_),
         frozen_(method::adapted_tensors(method::ModelSpec(recipe_), recipe_.adapter).frozen,
-                recipe_.train.weights, nullptr),
+                recipe_.train.weights, offload_),
         threads_(static_cast<int>(recipe_.train.threads)) {}
 
-  // Some of the bytes of the tensors that are not trained.
-  void set_frozen(ByteReader reader) {
-    const auto begin = reader.get<uint64_t>();
-    const std::vector<uint8_t> bytes = get_values<uint8_t>(reader);
-    const size_t all = std::as_const(frozen_.values).bytes().size();
-    if (!reader.at_end() || begin > all || bytes.size() > all - begin) {
-      throw Error("the worker of this site sent damaged weights");
-    }
-    frozen_.values.set_bytes(static_cast<size_t>(begin), bytes);
+  void set_frozen(const ByteReader& reader) {
+    set_part(reader, frozen_.values);
+    frozen_is_new_ = true;
   }
+  void set_weights(const ByteReader& reader) { set_part(reader, params_); }
 
   void begin() {
     model_ = model::make_model({.model = method::ModelSpec(recipe_),
@@ -160,29 +165,56 @@ class Helper {
     const auto tokens = get_values<int32_t>(reader);
     const auto weights = get_values<float>(reader);
     const auto begins = get_values<uint8_t>(reader);
-    const std::span<float> params = params_.all();
-    const std::span<const uint8_t> sent = reader.get_bytes(params.size_bytes());
+    const auto references = get_values<PairLikelihoods>(reader);
     if (!reader.at_end()) throw Error("the worker of this site sent a damaged step");
-    std::memcpy(params.data(), sent.data(), sent.size());
     rows.tokens = tokens;
     rows.marks = {weights, begins};
     const Part part = share_of(row_count(rows), ranks.rank(), ranks.size());
-    double loss = 0;
-    if (part.count > 0) {
-      model_->refresh();
-      tensor::WholeGradients sink(gradients_);
-      loss = accumulate_gradients(*model_, own_rows(rows, part), sink);
-    }
-    sum_up(ranks, message, row_count(rows), loss, gradients_);
+    Losses losses;
+    if (part.count > 0) losses = compute(rows, part, references);
+    sum_up(ranks, message, row_count(rows), losses, gradients_);
   }
 
  private:
+  static void set_part(ByteReader reader, tensor::Arena& arena) {
+    const auto begin = reader.get<uint64_t>();
+    const std::vector<uint8_t> bytes = get_values<uint8_t>(reader);
+    const size_t all = std::as_const(arena).bytes().size();
+    if (!reader.at_end() || begin > all || bytes.size() > all - begin) {
+      throw Error("the worker of this site sent damaged weights");
+    }
+    arena.set_bytes(static_cast<size_t>(begin), bytes);
+  }
+
+  Losses compute(const StepRows& rows, const Part& part,
+                 std::span<const PairLikelihoods> references) {
+    model_->refresh();
+    if (std::exchange(frozen_is_new_, false)) model_->refresh_frozen();
+    StepRows own = own_rows(rows, part);
+    std::optional<PairLoss> pairs;
+    if (recipe_.data.records == config::RecordKind::kPreferences) {
+      const size_t before = pairs_in(part_of(rows, 0, part.first).marks.begins, rows.sequence);
+      const size_t mine = pairs_in(own.marks.begins, rows.sequence);
+      if (before + mine > references.size()) throw Error("the rows have more pairs of answers");
+      const auto of_rows = references.subspan(before, mine);
+      own.loss = &pairs.emplace(recipe_.preference,
+                                std::vector<PairLikelihoods>(of_rows.begin(), of_rows.end()));
+    }
+    tensor::WholeGradients sink(gradients_);
+    Losses losses;
+    losses.sum = accumulate_gradients(*model_, own, sink);
+    if (pairs) losses.pairs = pairs->sums();
+    return losses;
+  }
+
   const config::Recipe recipe_;
   const int rank_;
   const tensor::Layout layout_;
+  const std::shared_ptr<Offload> offload_;
   tensor::Arena params_;
   tensor::Arena gradients_;
   FrozenWeights frozen_;
+  bool frozen_is_new_ = false;
   ThreadPool threads_;
   std::unique_ptr<model::Model> model_;  // from begin() on
 };
@@ -194,16 +226,20 @@ void help(transport::Communicator& ranks) {
     const auto list = checked(ranks.wait_all_gather(key(message, kMessage), kForeverSeconds));
     if (list.empty()) return;  // it has left
     ByteReader reader(*list.front().payload);
-    const auto kind = reader.get<Kind>();
-    if (kind == Kind::kEnd) return;
-    if (kind == Kind::kRecipe) {
+    const auto kind = reader.get<SiteMessage>();
+    if (kind == SiteMessage::kEnd) return;
+    if (kind == SiteMessage::kRecipe) {
       const std::string text = reader.get_string();
       helper.emplace(
           config::parse_recipe(text, "the recipe of this site", {}, method::method_sections()),
           ranks.rank());
-    } else if (kind == Kind::kFrozen) {
+    } else if (kind == SiteMessage::kFrozen) {
       helper.value().set_frozen(reader);
-    } else if (kind == Kind::kBegin) {
+      wait_for_all(ranks, message);
+    } else if (kind == SiteMessage::kWeights) {
+      helper.value().set_weights(reader);
+      wait_for_all(ranks, message);
+    } else if (kind == SiteMessage::kBegin) {
       helper.value().begin();
       wait_for_all(ranks, message);
     } else {
@@ -220,7 +256,7 @@ Site::~Site() {
     return;
   }
   Bytes end;
-  ByteWriter(end).put(Kind::kEnd);
+  ByteWriter(end).put(SiteMessage::kEnd);
   ranks_.start_all_gather(key(messages_, kMessage), std::move(end), {kWorker});
   (void)ranks_.wait_all_gather(key(messages_, kMessage), kForeverSeconds);
 }
@@ -235,48 +271,74 @@ uint64_t Site::send(Bytes message) {
 void Site::begin(const config::Recipe& recipe, const tensor::Arena* frozen) {
   Bytes message;
   ByteWriter writer(message);
-  writer.put(Kind::kRecipe);
+  writer.put(SiteMessage::kRecipe);
   writer.put_string(config::print_recipe(recipe));
   in_step_ = true;
   send(std::move(message));
-  const std::span<const uint8_t> bytes =
-      frozen == nullptr ? std::span<const uint8_t>() : frozen->bytes();
-  for (size_t at = 0; at < bytes.size(); at += kFrozenAtOnce) {
-    Bytes part;
-    ByteWriter out(part);
-    out.put(Kind::kFrozen);
-    out.put(static_cast<uint64_t>(at));
-    put_values(out, bytes.subspan(at, std::min(kFrozenAtOnce, bytes.size() - at)));
-    send(std::move(part));
-  }
+  sent_weights_.clear();
+  sent_frozen_.clear();
+  if (frozen != nullptr) send_changed(SiteMessage::kFrozen, *frozen, sent_frozen_);
   Bytes begin;
-  ByteWriter(begin).put(Kind::kBegin);
+  ByteWriter(begin).put(SiteMessage::kBegin);
   wait_for_all(ranks_, send(std::move(begin)));
   in_step_ = false;
 }
 
+void Site::set_frozen(const tensor::Arena& frozen) {
+  in_step_ = true;
+  send_changed(SiteMessage::kFrozen, frozen, sent_frozen_);
+  in_step_ = false;
+}
+
+void Site::send_changed(SiteMessage kind, const tensor::Arena& values,
+                        std::vector<uint64_t>& sent) {
+  const std::span<const uint8_t> bytes = values.bytes();
+  const bool first = sent.empty();
+  sent.resize((bytes.size() + kSentAtOnce - 1) / kSentAtOnce);
+  for (size_t i = 0; i < sent.size(); ++i) {
+    const size_t begin = i * kSentAtOnce;
+    const auto part = bytes.subspan(begin, std::min(kSentAtOnce, bytes.size() - begin));
+    const uint64_t digest = hash_bytes(part);
+    if (first || digest != sent[i]) {
+      Bytes message;
+      message.reserve(part.size() + kEnvelope);
+      ByteWriter writer(message);
+      writer.put(kind);
+      writer.put(static_cast<uint64_t>(begin));
+      put_values(writer, part);
+      wait_for_all(ranks_, send(std::move(message)));
+      sent[i] = digest;
+    }
+    if (values.offload() != nullptr) values.offload()->release(part.data(), part.size());
+  }
+}
+
 double Site::gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,
                        tensor::Arena& out) {
+  in_step_ = true;
+  send_changed(SiteMessage::kWeights, params, sent_weights_);
   const int64_t count = row_count(rows);
   Bytes message;
-  message.reserve(params.bytes().size() + rows.tokens.size_bytes() +
-                  rows.marks.weights.size_bytes() + rows.marks.begins.size() + 64);
+  message.reserve(rows.tokens.size_bytes() + rows.marks.weights.size_bytes() +
+                  rows.marks.begins.size() + kEnvelope);
   ByteWriter writer(message);
-  writer.put(Kind::kStep);
+  writer.put(SiteMessage::kStep);
   writer.put(rows.sequence);
   writer.put(rows.counted_a_row);
   put_values(writer, rows.tokens);
   put_values(writer, rows.marks.weights);
   put_values(writer, rows.marks.begins);
-  writer.put_bytes(params.bytes());
-  in_step_ = true;
+  put_values(writer, rows.loss == nullptr ? std::span<const PairLikelihoods>() : rows.loss->left());
   const uint64_t number = send(std::move(message));
   tensor::WholeGradients sink(out);
-  const double loss =
+  Losses own;
+  own.sum =
       accumulate_gradients(model, own_rows(rows, share_of(count, kWorker, ranks_.size())), sink);
-  const double sum = sum_up(ranks_, number, count, loss, out);
+  if (rows.loss != nullptr) own.pairs = rows.loss->take_sums();
+  const Losses all = sum_up(ranks_, number, count, own, out);
+  if (rows.loss != nullptr) rows.loss->add(all.pairs);
   in_step_ = false;
-  return sum;
+  return all.sum;
 }
 
 void help_site(transport::Communicator& ranks) {

@@ -126,7 +126,7 @@ std::span<const uint8_t> Arena::bytes() const {
 }
 
 void Arena::set_bytes(size_t begin, std::span<const uint8_t> values) {
-  assert(offload_ == nullptr && begin + values.size() <= std::as_const(*this).bytes().size());
+  assert(begin + values.size() <= std::as_const(*this).bytes().size());
   uint8_t* memory = nullptr;
   if (packed_) {
     memory = packed_->bytes().data();
@@ -136,6 +136,7 @@ void Arena::set_bytes(size_t begin, std::span<const uint8_t> values) {
     memory = reinterpret_cast<uint8_t*>(bf16());
   }
   std::ranges::copy(values, memory + begin);
+  if (offload_) offload_->release(memory + begin, values.size());
 }
 
 void Arena::fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill) {
