@@ -105,6 +105,14 @@ void add_warnings(SelfCheck& check, const config::Recipe& recipe) {
   }
 }
 
+// The ranks of a site share the optimizer's state.
+void share_state(const config::Recipe& recipe, int ranks, MemoryNeed& need) {
+  if (recipe.train.offload || !method::shares_steps(recipe)) return;
+  const method::SharedState state = method::shared_state(recipe, method::tensors_of(recipe), ranks);
+  const auto part = std::ranges::find(need.parts, method::kStatePart, &MemoryPart::name);
+  part->bytes -= state.all - state.largest;
+}
+
 MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& options) {
   constexpr int kCompared = 3;  // two gradients and what was sent
   MemoryNeed need = method::run_memory(recipe, 1);
@@ -116,6 +124,7 @@ MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& opt
   const double weights = sizeof(float) * elements;
   if (options.audits) need.parts.push_back({"what is compared", kCompared * weights});
   if (options.ranks > 1) {
+    share_state(recipe, options.ranks, need);
     const double sent = std::min(weights, static_cast<double>(train::kSentAtOnce));
     need.parts.push_back({"weights for the other ranks", options.ranks * sent});
   }

@@ -101,6 +101,7 @@ void Optimizer::step(tensor::Arena& params, const tensor::Arena& grads, const Op
   }
   OptimizerStep own = step;
   for (size_t tensor = 0; tensor < layout_.size(); ++tensor) {
+    if (!options_.updates(tensor)) continue;
     assert(method::gradient_shape(options_, spec(tensor)) == grads.layout().specs()[tensor].shape);
     own.gradient_scale = scale(tensor);
     if (on_device) {

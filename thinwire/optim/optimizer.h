@@ -94,10 +94,11 @@ class Optimizer {
 
   // Returns a tensor's OptimizerStep::gradient_scale.
   using ScaleOf = std::function<float(size_t tensor)>;
-  // Updates all tensors of the arenas. The layout of `params` must be the optimizer's; `grads` has
-  // the same tensors with the shapes in which it takes their gradients. Where both arenas have a
-  // copy on a device, the state is not in a file, and the optimizer can, the update is computed
-  // there. Throws Error if state that is kept in 8 bits is no longer finite.
+  // Updates all tensors of the arenas but those that are updated elsewhere. The layout of `params`
+  // must be the optimizer's; `grads` has the same tensors with the shapes in which it takes their
+  // gradients. Where both arenas have a copy on a device, the state is not in a file, and the
+  // optimizer can, the update is computed there. Throws Error if state that is kept in 8 bits is no
+  // longer finite.
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
             ThreadPool& threads);
   void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
@@ -108,6 +109,9 @@ class Optimizer {
   // Resets the state to its value before the first step: zeros, unless an optimizer starts
   // differently.
   virtual void reset() { memory_.clear(); }
+  // That of one tensor (StateMemory::memory_of), and the size of all of it.
+  std::vector<std::span<uint8_t>> state_of(size_t tensor) { return memory_.memory_of(tensor); }
+  size_t state_bytes() const { return memory_.bytes(); }
 
  protected:
   // Whether there is update_on_device(), which gives the bits of update() if other workers take the
@@ -140,6 +144,27 @@ class Optimizer {
   // Of the steps on a device: whether state could not be encoded.
   std::optional<tensor::DeviceBuffer<int32_t>> failed_;
 };
+
+// An optimizer whose state is spread over several processes (train/site.h), each of which updates
+// some of the tensors. Used by one thread.
+class SharedOptimizer {
+ public:
+  virtual ~SharedOptimizer() = default;
+
+  // As Optimizer::step(), with the same bits.
+  virtual void step(tensor::Arena& params, const tensor::Arena& grads, const OptimizerStep& step,
+                    const Optimizer::ScaleOf& scale) = 0;
+  // As Optimizer::state(): of all tensors, in a file. Between collect() and the next step it holds
+  // the newest values, and spread() takes what was written there since.
+  virtual std::vector<OptimizerState> state() = 0;
+  virtual void collect() = 0;
+  virtual void spread() = 0;
+  virtual void reset() = 0;
+};
+
+// Makes one for these options, which are otherwise those of make_optimizer().
+using ShareOptimizer =
+    std::function<std::unique_ptr<SharedOptimizer>(const method::OptimizerOptions& options)>;
 
 struct OptimizerEntry {
   std::string_view name;  // the same name as in method/optimizers/optimizer.h

@@ -88,7 +88,8 @@ std::span<uint8_t> bytes_of(tensor::AlignedBuffer<uint8_t>& buffer) {
 
 StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params)
     : seed_(options.seed), offload_(options.offload) {
-  for (const TensorSpec& spec : params.specs()) {
+  for (size_t tensor = 0; tensor < params.size(); ++tensor) {
+    const TensorSpec& spec = params.specs()[tensor];
     std::vector<Place>& places = places_.emplace_back();
     for (const method::StatePiece& piece : options.spec->state(options, spec)) {
       auto group = std::ranges::find(groups_, piece.name, &Group::name);
@@ -96,7 +97,7 @@ StateMemory::StateMemory(const method::OptimizerOptions& options, const tensor::
         const StateFormat format = format_of(options, piece);
         group = groups_.insert(group, {piece.name, piece.agreement, piece.kind, format});
       }
-      const int64_t count = element_count(piece.shape);
+      const int64_t count = options.updates(tensor) ? element_count(piece.shape) : 0;
       places.push_back({static_cast<size_t>(group - groups_.begin()), group->size, count});
       group->size += padded(group->format, count);
     }
@@ -211,6 +212,29 @@ std::vector<OptimizerState> StateMemory::all() {
     }
   }
   return state;
+}
+
+std::vector<std::span<uint8_t>> StateMemory::memory_of(size_t tensor) {
+  std::vector<std::span<uint8_t>> all;
+  for (const Place& place : places_[tensor]) {
+    Group& group = groups_[place.group];
+    use_host(group);
+    const auto part = [&](tensor::AlignedBuffer<uint8_t>& buffer, int64_t begin, int64_t count) {
+      all.push_back(
+          bytes_of(buffer).subspan(static_cast<size_t>(begin), static_cast<size_t>(count)));
+    };
+    const int64_t width = kBytes[static_cast<size_t>(group.format)];
+    part(group.values, place.offset * width, padded(group.format, place.size) * width);
+    if (group.format != StateFormat::k8Bit) continue;
+    part(group.exponents, place.offset / kStateBlock, state_blocks(place.size));
+  }
+  return all;
+}
+
+size_t StateMemory::bytes() const {
+  size_t bytes = 0;
+  for (const Group& group : groups_) bytes += group.values.bytes() + group.exponents.bytes();
+  return bytes;
 }
 
 void StateMemory::clear() {

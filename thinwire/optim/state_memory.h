@@ -124,8 +124,8 @@ struct DevicePiece {
 // codes have this name and the exponents of their blocks "adamw.m.exponents".
 using OptimizerState = StateTensor;
 
-// Initially zero. All pieces with the same name are next to each other, in the order of the
-// parameters and in the format given by the options.
+// Initially zero, and only of the tensors that are updated here. All pieces with the same name are
+// next to each other, in the order of the parameters and in the format given by the options.
 class StateMemory {
  public:
   StateMemory(const method::OptimizerOptions& options, const tensor::Layout& params);
@@ -144,6 +144,11 @@ class StateMemory {
 
   std::vector<OptimizerState> all();
   void clear();
+
+  // The memory of a tensor's pieces: the values of each and, where it is kept in 8 bits, their
+  // exponents, with the gaps behind them.
+  std::vector<std::span<uint8_t>> memory_of(size_t tensor);
+  size_t bytes() const;
 
  private:
   // Sizes and offsets are in elements, gaps included.

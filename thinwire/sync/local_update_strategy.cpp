@@ -6,8 +6,8 @@ namespace thinwire::sync {
 namespace {
 
 std::unique_ptr<Strategy> make_inner(const WorkerParts& worker, Cluster& cluster) {
-  WorkerParts inside{worker.params,  worker.gradients, worker.threads,
-                     worker.permits, cluster.inside(), worker.spec};
+  WorkerParts inside{worker.params,    worker.gradients, worker.threads,        worker.permits,
+                     cluster.inside(), worker.spec,      worker.share_optimizer};
   inside.spec.aggregate = {};  // the members of a cluster trust each other
   return make_strategy(inside, worker.spec.within);
 }

@@ -101,6 +101,7 @@ class InnerTraining {
   Result<StepReport> after_step(const Round& round);
   // The worker's own weights and the strategy's state; all of it differs between clusters.
   std::vector<StateTensor> state();
+  void collect_state() { strategy_->collect_state(); }
   // Clears the strategy's state, as if the run began with the current weights.
   void forget() { strategy_->reset(); }
   std::vector<StatePayload> in_flight() { return strategy_->in_flight(); }
@@ -133,6 +134,7 @@ class LocalUpdateStrategy : public Strategy {
   }
   // The inner training's; a derived class adds its own.
   std::vector<StateTensor> state() override { return inner_.state(); }
+  void collect_state() final { inner_.collect_state(); }
   std::vector<StatePayload> in_flight() final { return inner_.in_flight(); }
   tensor::Arena* shared() final { return &shared_; }
 

@@ -31,6 +31,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/config/fields.h"
 #include "thinwire/method/sync_spec.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
 #include "thinwire/transport/communicator.h"
@@ -49,6 +50,9 @@ struct WorkerParts {
   PermitHold& permits;  // paused while waiting for others
   transport::Communicator& communicator;
   method::SyncSpec spec;
+  // Where other processes take part in the steps of an optimizer that has the spec's options; for
+  // gradients that are whole.
+  optim::ShareOptimizer share_optimizer = {};
 };
 
 using thinwire::Agreement;
@@ -117,6 +121,8 @@ class Strategy {
   virtual Result<StepReport> after_step(const Round& round) = 0;
   // All state except the parameters, for checkpoints. The spans stay valid.
   virtual std::vector<StateTensor> state() = 0;
+  // Brings there what other processes have of it. Valid until the next step.
+  virtual void collect_state() {}
   // Resets the state to what it is in a new run: zeros, unless a strategy starts differently.
   virtual void reset();
   // Payloads in flight, which are also saved in checkpoints; the pointers stay valid.

@@ -144,10 +144,13 @@ void read_external(const std::string& file, tensor::Arena& params) {
 
 }  // namespace
 
+fs::path offload_folder(const config::Recipe& recipe) {
+  return recipe.train.offload_dir.empty() ? recipe.run.dir : recipe.train.offload_dir;
+}
+
 std::shared_ptr<Offload> make_offload(const config::Recipe& recipe) {
   if (!recipe.train.offload) return nullptr;
-  const fs::path folder =
-      recipe.train.offload_dir.empty() ? recipe.run.dir : recipe.train.offload_dir;
+  const fs::path folder = offload_folder(recipe);
   fs::create_directories(folder);
   const double window = method::offload_window(recipe, method::tensors_of(recipe));
   return std::make_shared<Offload>(folder, static_cast<size_t>(window));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/file.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/config/recipe.h"
 #include "thinwire/data/vocabulary.h"
@@ -14,6 +15,9 @@
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::train {
+
+// Where the files of a run's arrays are.
+fs::path offload_folder(const config::Recipe& recipe);
 
 // Where a worker's weights and optimizer state are: null if in memory (train.offload). The folder
 // is made if it is missing.

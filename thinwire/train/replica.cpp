@@ -9,6 +9,7 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/digest.h"
 #include "thinwire/method/adapters/adapter.h"
+#include "thinwire/method/memory/memory.h"
 #include "thinwire/train/params_digest.h"
 #include "thinwire/train/site.h"
 
@@ -46,9 +47,18 @@ Replica::Replica(const ReplicaParts& parts, transport::Communicator& communicato
 
 void Replica::start() {
   strategy_ = sync::make_strategy({params_, gradients_.arena(), threads_, permits_, communicator_,
-                                   method::sync_spec(recipe_, parts_.kind)});
+                                   method::sync_spec(recipe_, parts_.kind), share_optimizer()});
   restore();
   share_frozen();
+}
+
+// With the ranks of a site.
+optim::ShareOptimizer Replica::share_optimizer() {
+  Site* const site = parts_.machine.site;
+  if (site == nullptr || !method::shares_steps(recipe_)) return {};
+  return [this, site](const method::OptimizerOptions& options) {
+    return site->share_optimizer(options, params_.layout(), threads_, offload_folder(recipe_));
+  };
 }
 
 // Merging has changed the frozen weights.
@@ -171,6 +181,7 @@ std::string Replica::not_finite() {
 }
 
 void Replica::require_finite_state() {
+  strategy_->collect_state();
   const std::string name = not_finite();
   if (name.empty()) return;
   throw Error(
@@ -180,6 +191,7 @@ void Replica::require_finite_state() {
 }
 
 checkpoint::WorkerState Replica::state() {
+  strategy_->collect_state();
   const Round round = last_round();
   checkpoint::WorkerState state{&shared(), {}, {}, {}, round.size(), leads(round)};
   for (const StateTensor& part : all_state()) {

@@ -32,6 +32,7 @@
 #include "thinwire/checkpoint/checkpoint.h"
 #include "thinwire/checkpoint/checkpoint_collector.h"
 #include "thinwire/config/recipe.h"
+#include "thinwire/optim/optimizer.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/train/gradients.h"
@@ -169,6 +170,7 @@ class Replica {
  private:
   void restore();
   void share_frozen();
+  optim::ShareOptimizer share_optimizer();
   void take_snapshot();
   // The name of something that a checkpoint would hold and that is not finite; empty: nothing.
   std::string not_finite();

@@ -16,11 +16,11 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/offload.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/codec/wire.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/model/registry.h"
 #include "thinwire/train/initial_parameters.h"
 #include "thinwire/train/pair_loss.h"
@@ -28,29 +28,13 @@
 namespace thinwire::train {
 namespace {
 
-using transport::Key;
-
-// Rank 0 may wait for others of its run for as long as it takes.
-constexpr double kForeverSeconds = 1e8;
-constexpr int kWorker = 0;        // the rank
 constexpr size_t kEnvelope = 64;  // bytes of a message besides what it carries
-
-// The operations of a message.
-enum Fragment : uint32_t { kMessage, kGradients, kLosses };
 
 // What a rank says of its rows.
 struct Losses {
   double sum = 0;
   PairSums pairs;
 };
-
-Key key(uint64_t message, Fragment fragment) { return {0, 0, message, fragment}; }
-
-template <typename T>
-T checked(Result<T> result) {
-  if (!result) throw Error("the ranks of this site: " + result.error().message);
-  if constexpr (!std::is_void_v<T>) return *std::move(result);
-}
 
 // The rows of a rank: some have one more where they cannot be divided equally, the first of all.
 struct Part {
@@ -83,19 +67,13 @@ StepRows own_rows(const StepRows& rows, const Part& part) {
 }
 
 // A rank's part of the sums, once its own gradients are in `out`. Returns the sums of all ranks.
-Losses sum_up(transport::Communicator& ranks, uint64_t message, int64_t rows, const Losses& losses,
-              tensor::Arena& out) {
-  const transport::Contributors from = contributors(rows, ranks.size());
-  const std::span<float> gradients = out.all();
-  ranks.start_all_reduce(key(message, kGradients), gradients, codec::wire_codec(WireType::kF32),
-                         from);
+Losses sum_up(SiteExchange& site, int64_t rows, const Losses& losses, tensor::Arena& out) {
+  const transport::Contributors from = contributors(rows, site.count());
+  site.sum(out.all(), from);
   Bytes own(sizeof losses);
   std::memcpy(own.data(), &losses, sizeof losses);
-  ranks.start_all_gather(key(message, kLosses), std::move(own), from);
-  checked(ranks.wait_all_reduce(key(message, kGradients), gradients, kForeverSeconds));
   Losses all;
-  for (const transport::Delivery& one :
-       checked(ranks.wait_all_gather(key(message, kLosses), kForeverSeconds))) {
+  for (const transport::Delivery& one : site.answer(std::move(own), from)) {
     const auto part = ByteReader(*one.payload).get<Losses>();
     all.sum += part.sum;
     all.pairs.add(part.pairs);
@@ -103,33 +81,12 @@ Losses sum_up(transport::Communicator& ranks, uint64_t message, int64_t rows, co
   return all;
 }
 
-// Until every rank has processed the message.
-void wait_for_all(transport::Communicator& ranks, uint64_t message) {
-  ranks.start_all_gather(key(message, kLosses), {});
-  checked(ranks.wait_all_gather(key(message, kLosses), kForeverSeconds));
-}
-
-template <typename T>
-void put_values(ByteWriter& writer, std::span<const T> values) {
-  writer.put(static_cast<uint64_t>(values.size()));
-  writer.put_bytes(as_bytes(values));
-}
-
-template <typename T>
-std::vector<T> get_values(ByteReader& reader) {
-  const std::span<const uint8_t> bytes =
-      reader.get_bytes(static_cast<size_t>(reader.get<uint64_t>()) * sizeof(T));
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
-  return values;
-}
-
 // The model of a rank that is not the worker's.
 class Helper {
  public:
-  Helper(config::Recipe recipe, int rank)
+  Helper(config::Recipe recipe, SiteExchange& site)
       : recipe_(std::move(recipe)),
-        rank_(rank),
+        site_(site),
         layout_(method::tensors_of(recipe_)),
         offload_(make_offload(recipe_)),
         params_(layout_, method::trained_format(recipe_), offload_),
@@ -145,19 +102,20 @@ class Helper {
   void set_weights(const ByteReader& reader) { set_part(reader, params_); }
 
   void begin() {
-    model_ = model::make_model({.model = method::ModelSpec(recipe_),
-                                .precision = recipe_.train.precision,
-                                .layout = layout_,
-                                .params = params_,
-                                .threads = threads_,
-                                .max_rows = method::rows_per_pass(recipe_.train),
-                                .sequence = recipe_.train.sequence,
-                                .placement = model::placement_of(recipe_.train.device, rank_),
-                                .frozen = frozen_.layout.size() > 0 ? &frozen_.values : nullptr,
-                                .adapter = recipe_.adapter});
+    model_ =
+        model::make_model({.model = method::ModelSpec(recipe_),
+                           .precision = recipe_.train.precision,
+                           .layout = layout_,
+                           .params = params_,
+                           .threads = threads_,
+                           .max_rows = method::rows_per_pass(recipe_.train),
+                           .sequence = recipe_.train.sequence,
+                           .placement = model::placement_of(recipe_.train.device, site_.rank()),
+                           .frozen = frozen_.layout.size() > 0 ? &frozen_.values : nullptr,
+                           .adapter = recipe_.adapter});
   }
 
-  void step(transport::Communicator& ranks, uint64_t message, ByteReader reader) {
+  void step(ByteReader reader) {
     StepRows rows;
     rows.max_rows = method::rows_per_pass(recipe_.train);
     rows.sequence = reader.get<int64_t>();
@@ -169,11 +127,21 @@ class Helper {
     if (!reader.at_end()) throw Error("the worker of this site sent a damaged step");
     rows.tokens = tokens;
     rows.marks = {weights, begins};
-    const Part part = share_of(row_count(rows), ranks.rank(), ranks.size());
+    const Part part = share_of(row_count(rows), site_.rank(), site_.count());
     Losses losses;
     if (part.count > 0) losses = compute(rows, part, references);
-    sum_up(ranks, message, row_count(rows), losses, gradients_);
+    sum_up(site_, row_count(rows), losses, gradients_);
   }
+
+  void share_optimizer() {
+    method::OptimizerOptions options = method::sync_spec(recipe_, method::RunKind::kHosted).optim;
+    options.offload = offload_;
+    optimizer_.emplace(site_, options, layout_);
+  }
+  void update(const ByteReader& reader) {
+    optimizer_.value().take_step(reader, params_, gradients_, threads_);
+  }
+  OptimizerPart& optimizer() { return optimizer_.value(); }
 
  private:
   static void set_part(ByteReader reader, tensor::Arena& arena) {
@@ -208,7 +176,7 @@ class Helper {
   }
 
   const config::Recipe recipe_;
-  const int rank_;
+  SiteExchange& site_;
   const tensor::Layout layout_;
   const std::shared_ptr<Offload> offload_;
   tensor::Arena params_;
@@ -217,33 +185,63 @@ class Helper {
   bool frozen_is_new_ = false;
   ThreadPool threads_;
   std::unique_ptr<model::Model> model_;  // from begin() on
+  std::optional<OptimizerPart> optimizer_;
 };
 
+Bytes bytes_of(uint64_t value) {
+  Bytes bytes;
+  ByteWriter(bytes).put(value);
+  return bytes;
+}
+
+void help_with(Helper& helper, SiteMessage message, const ByteReader& reader, SiteExchange& site) {
+  switch (message) {
+    case SiteMessage::kFrozen:
+      helper.set_frozen(reader);
+      site.answer({});
+      break;
+    case SiteMessage::kWeights:
+      helper.set_weights(reader);
+      site.answer({});
+      break;
+    case SiteMessage::kBegin:
+      helper.begin();
+      site.answer({});
+      break;
+    case SiteMessage::kStep:
+      return helper.step(reader);
+    case SiteMessage::kOptimizer:
+      helper.share_optimizer();
+      site.answer(bytes_of(helper.optimizer().optimizer().state_bytes()));
+      break;
+    case SiteMessage::kUpdate:
+      return helper.update(reader);
+    case SiteMessage::kCollect:
+      return helper.optimizer().send_state();
+    case SiteMessage::kSpread:
+      return helper.optimizer().receive_state();
+    case SiteMessage::kReset:
+      return helper.optimizer().optimizer().reset();
+    case SiteMessage::kEnd:
+    case SiteMessage::kRecipe:
+      break;
+  }
+}
+
 void help(transport::Communicator& ranks) {
+  SiteExchange site(ranks);
   std::optional<Helper> helper;
-  for (uint64_t message = 0;; ++message) {
-    ranks.start_all_gather(key(message, kMessage), {}, {kWorker});
-    const auto list = checked(ranks.wait_all_gather(key(message, kMessage), kForeverSeconds));
-    if (list.empty()) return;  // it has left
-    ByteReader reader(*list.front().payload);
+  while (const auto message = site.hear()) {
+    ByteReader reader(*message);
     const auto kind = reader.get<SiteMessage>();
     if (kind == SiteMessage::kEnd) return;
     if (kind == SiteMessage::kRecipe) {
       const std::string text = reader.get_string();
       helper.emplace(
           config::parse_recipe(text, "the recipe of this site", {}, method::method_sections()),
-          ranks.rank());
-    } else if (kind == SiteMessage::kFrozen) {
-      helper.value().set_frozen(reader);
-      wait_for_all(ranks, message);
-    } else if (kind == SiteMessage::kWeights) {
-      helper.value().set_weights(reader);
-      wait_for_all(ranks, message);
-    } else if (kind == SiteMessage::kBegin) {
-      helper.value().begin();
-      wait_for_all(ranks, message);
+          site);
     } else {
-      helper.value().step(ranks, message, reader);
+      help_with(helper.value(), kind, reader, site);
     }
   }
 }
@@ -255,67 +253,71 @@ Site::~Site() {
     ranks_.abort("the worker of this site failed");
     return;
   }
-  Bytes end;
-  ByteWriter(end).put(SiteMessage::kEnd);
-  ranks_.start_all_gather(key(messages_, kMessage), std::move(end), {kWorker});
-  (void)ranks_.wait_all_gather(key(messages_, kMessage), kForeverSeconds);
+  try {
+    exchange_.tell(message_of(SiteMessage::kEnd));
+  } catch (const Error&) {  // nobody is left to tell
+  }
 }
 
-uint64_t Site::send(Bytes message) {
-  const uint64_t number = messages_++;
-  ranks_.start_all_gather(key(number, kMessage), std::move(message), {kWorker});
-  checked(ranks_.wait_all_gather(key(number, kMessage), kForeverSeconds));
-  return number;
+Bytes Site::message_of(SiteMessage kind) {
+  Bytes message;
+  ByteWriter(message).put(kind);
+  return message;
 }
 
 void Site::begin(const config::Recipe& recipe, const tensor::Arena* frozen) {
-  Bytes message;
-  ByteWriter writer(message);
-  writer.put(SiteMessage::kRecipe);
-  writer.put_string(config::print_recipe(recipe));
-  in_step_ = true;
-  send(std::move(message));
+  begin_step();
+  Bytes message = message_of(SiteMessage::kRecipe);
+  ByteWriter(message).put_string(config::print_recipe(recipe));
+  exchange_.tell(std::move(message));
   sent_weights_.clear();
   sent_frozen_.clear();
   if (frozen != nullptr) send_changed(SiteMessage::kFrozen, *frozen, sent_frozen_);
-  Bytes begin;
-  ByteWriter(begin).put(SiteMessage::kBegin);
-  wait_for_all(ranks_, send(std::move(begin)));
-  in_step_ = false;
+  exchange_.tell(message_of(SiteMessage::kBegin));
+  exchange_.answer({});
+  end_step();
 }
 
 void Site::set_frozen(const tensor::Arena& frozen) {
-  in_step_ = true;
+  begin_step();
   send_changed(SiteMessage::kFrozen, frozen, sent_frozen_);
-  in_step_ = false;
+  end_step();
 }
 
 void Site::send_changed(SiteMessage kind, const tensor::Arena& values,
                         std::vector<uint64_t>& sent) {
+  const std::vector<uint64_t> before = std::exchange(sent, {});
+  remember(values, sent);
   const std::span<const uint8_t> bytes = values.bytes();
-  const bool first = sent.empty();
-  sent.resize((bytes.size() + kSentAtOnce - 1) / kSentAtOnce);
   for (size_t i = 0; i < sent.size(); ++i) {
+    if (!before.empty() && sent[i] == before[i]) continue;
     const size_t begin = i * kSentAtOnce;
     const auto part = bytes.subspan(begin, std::min(kSentAtOnce, bytes.size() - begin));
-    const uint64_t digest = hash_bytes(part);
-    if (first || digest != sent[i]) {
-      Bytes message;
-      message.reserve(part.size() + kEnvelope);
-      ByteWriter writer(message);
-      writer.put(kind);
-      writer.put(static_cast<uint64_t>(begin));
-      put_values(writer, part);
-      wait_for_all(ranks_, send(std::move(message)));
-      sent[i] = digest;
-    }
+    Bytes message;
+    message.reserve(part.size() + kEnvelope);
+    ByteWriter writer(message);
+    writer.put(kind);
+    writer.put(static_cast<uint64_t>(begin));
+    put_values(writer, part);
+    exchange_.tell(std::move(message));
+    exchange_.answer({});
+    if (values.offload() != nullptr) values.offload()->release(part.data(), part.size());
+  }
+}
+
+void Site::remember(const tensor::Arena& values, std::vector<uint64_t>& sent) {
+  const std::span<const uint8_t> bytes = values.bytes();
+  sent.clear();
+  for (size_t begin = 0; begin < bytes.size(); begin += kSentAtOnce) {
+    const auto part = bytes.subspan(begin, std::min(kSentAtOnce, bytes.size() - begin));
+    sent.push_back(hash_bytes(part));
     if (values.offload() != nullptr) values.offload()->release(part.data(), part.size());
   }
 }
 
 double Site::gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,
                        tensor::Arena& out) {
-  in_step_ = true;
+  begin_step();
   send_changed(SiteMessage::kWeights, params, sent_weights_);
   const int64_t count = row_count(rows);
   Bytes message;
@@ -329,15 +331,16 @@ double Site::gradients(model::Model& model, const tensor::Arena& params, const S
   put_values(writer, rows.marks.weights);
   put_values(writer, rows.marks.begins);
   put_values(writer, rows.loss == nullptr ? std::span<const PairLikelihoods>() : rows.loss->left());
-  const uint64_t number = send(std::move(message));
+  exchange_.tell(std::move(message));
   tensor::WholeGradients sink(out);
   Losses own;
   own.sum =
       accumulate_gradients(model, own_rows(rows, share_of(count, kWorker, ranks_.size())), sink);
   if (rows.loss != nullptr) own.pairs = rows.loss->take_sums();
-  const Losses all = sum_up(ranks_, number, count, own, out);
+  const Losses all = sum_up(exchange_, count, own, out);
   if (rows.loss != nullptr) rows.loss->add(all.pairs);
-  in_step_ = false;
+  remember_gradients(out);
+  end_step();
   return all.sum;
 }
 

@@ -1,6 +1,9 @@
 #include "thinwire/method/memory/memory.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <numeric>
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
@@ -152,6 +155,48 @@ StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec>
                         (passes.a_thread + kPackBytes + panel_bytes(recipe, frozen))};
   if (train.offload) offload(recipe, tensors, memory);
   return memory;
+}
+
+bool shares_steps(const config::Recipe& recipe) {
+  const Method& method = find_method(recipe.sync.method);
+  const bool averages =
+      method.local_updates ? !recipe.sync.clustered() : method.name == "allreduce";
+  return averages && gradient_store(recipe) == GradientStore::kWhole &&
+         find_optimizer(recipe.optim.method).takes_gradients && !facts_of(recipe.adapter).merges;
+}
+
+std::vector<int> step_ranks(const OptimizerOptions& options, std::span<const TensorSpec> tensors,
+                            int ranks) {
+  std::vector<double> costs;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const StateBytes state = optimizer_state(options, tensors.subspan(i, 1));
+    costs.push_back(state.consensus + state.local + static_cast<double>(tensors[i].count()));
+  }
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](size_t i) { return costs[i]; });
+  std::vector<double> loads(static_cast<size_t>(ranks));
+  std::vector<int> owners(tensors.size());
+  for (const size_t tensor : order) {
+    const auto least = std::ranges::min_element(loads);
+    *least += costs[tensor];
+    owners[tensor] = static_cast<int>(least - loads.begin());
+  }
+  return owners;
+}
+
+SharedState shared_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                         int ranks) {
+  const std::vector<int> owners = step_ranks(optimizer_options(recipe), tensors, ranks);
+  std::vector<double> bytes(static_cast<size_t>(ranks));
+  SharedState state;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const double one = optimizer_bytes(recipe, tensors.subspan(i, 1));
+    bytes[static_cast<size_t>(owners[i])] += one;
+    state.all += one;
+  }
+  state.largest = std::ranges::max(bytes);
+  return state;
 }
 
 WeightFormat trained_format(const config::Recipe& recipe) {

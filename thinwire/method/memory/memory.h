@@ -50,6 +50,21 @@ double step_code_bytes(const config::Recipe& recipe);
 StepMemory step_memory(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
                        const StateBytes& state, int64_t rows);
 
+// Where the ranks of a site (docs/mpi.md) share the steps of a worker's optimizer, each has the
+// state of some tensors, updates these, and gives the others their new values.
+
+// Whether they can: where the optimizer steps by whole gradients, and no merge changes its state.
+bool shares_steps(const config::Recipe& recipe);
+// The rank that updates each tensor, so that all have about as much state and as many values.
+std::vector<int> step_ranks(const OptimizerOptions& options, std::span<const TensorSpec> tensors,
+                            int ranks);
+// The state of the rank that has most of it, and of all of them.
+struct SharedState {
+  double largest = 0, all = 0;
+};
+SharedState shared_state(const config::Recipe& recipe, std::span<const TensorSpec> tensors,
+                         int ranks);
+
 // The number format in which the weights that a run trains are kept: that of train.weights, or with
 // an adapter fp32, since there only frozen weights are kept in fewer bits.
 WeightFormat trained_format(const config::Recipe& recipe);
@@ -88,6 +103,9 @@ double clipping_bytes(const config::Recipe& recipe);
 
 // The memory that a run needs on this machine, predicted from its recipe before anything is
 // allocated.
+
+// The part that is the state of the optimizer and the method.
+inline constexpr const char* kStatePart = "optimizer and method";
 
 // The need of a process with `workers_here` of the recipe's train.workers: the weights, gradients
 // and state of all of them and, if the CPU computes, their activations and buffers (see memory.h).

@@ -73,14 +73,11 @@ std::vector<MemoryPart> memory_parts(const config::Recipe& recipe, int64_t worke
   const StepMemory one = worker_memory(recipe, rows);
   const double batches = kBatchesRead * sizeof(int32_t) * static_cast<double>(rows) *
                          static_cast<double>(recipe.train.sequence + 1);
-  std::vector<MemoryPart> parts = {{"weights", one.weights + one.frozen},
-                                   {"gradients", one.gradients},
-                                   {"optimizer and method", one.consensus + one.local},
-                                   {"window of files", one.window},
-                                   {"activations", one.activations},
-                                   {"logits", one.cross_entropy},
-                                   {"buffers of threads", one.thread_buffers},
-                                   {"tokens", batches}};
+  std::vector<MemoryPart> parts = {
+      {"weights", one.weights + one.frozen},      {"gradients", one.gradients},
+      {kStatePart, one.consensus + one.local},    {"window of files", one.window},
+      {"activations", one.activations},           {"logits", one.cross_entropy},
+      {"buffers of threads", one.thread_buffers}, {"tokens", batches}};
   for (MemoryPart& part : parts) part.bytes *= static_cast<double>(workers_here);
   parts.front().bytes -= static_cast<double>(workers_here - 1) * shared_frozen_bytes(recipe);
   parts.push_back({"sums", sums_of(recipe, one.sums, workers_here)});

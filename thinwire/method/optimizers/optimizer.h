@@ -39,8 +39,13 @@ struct OptimizerOptions {
   // its weights may compute on a device in arithmetic of the device's own.
   bool replicated = true;
   std::shared_ptr<Offload> offload = {};  // where the state is; null: in memory
+  // By tensor: whether another process has its state and updates it (method/memory/memory.h);
+  // empty: none.
+  std::vector<bool> elsewhere = {};
   std::map<std::string_view, std::shared_ptr<const config::Section>>
       sections;  // of all optimizers, by name
+
+  bool updates(size_t tensor) const { return elsewhere.empty() || !elsewhere[tensor]; }
 
   template <typename Options>
   const Options& section(std::string_view optimizer) const {

@@ -17,7 +17,9 @@ class AllReduce final : public Strategy {
  public:
   AllReduce(const WorkerParts& worker, const method::AllReduceOptions& options)
       : worker_(worker),
-        optimizer_(optim::make_optimizer(worker.spec.optim, worker.params.layout())),
+        shared_(worker.share_optimizer ? worker.share_optimizer(worker.spec.optim) : nullptr),
+        optimizer_(shared_ ? nullptr
+                           : optim::make_optimizer(worker.spec.optim, worker.params.layout())),
         clipping_(worker.spec.clip_by, worker.spec.clip, worker.params.layout().size()),
         codec_(codec::wire_codec(options.wire)),
         sum_(worker.spec.aggregate, worker.communicator),
@@ -28,6 +30,9 @@ class AllReduce final : public Strategy {
     }
   }
 
+  void restored(const Resumption&) override {
+    if (shared_) shared_->spread();
+  }
   tensor::GradientForm gradient_form(const Round& round, size_t tensor) override {
     return optimizer_->gradient_form(tensor, round.number);
   }
@@ -69,13 +74,17 @@ class AllReduce final : public Strategy {
   }
 
   std::vector<StateTensor> state() override {
-    std::vector<StateTensor> state = optimizer_->state();
+    std::vector<StateTensor> state = shared_ ? shared_->state() : optimizer_->state();
     for (StateTensor& part : clipping_.state()) state.push_back(std::move(part));
     return state;
   }
 
+  void collect_state() override {
+    if (shared_) shared_->collect();
+  }
+
   void reset() override {
-    optimizer_->reset();
+    shared_ ? shared_->reset() : optimizer_->reset();
     clipping_.reset();
   }
 
@@ -83,13 +92,15 @@ class AllReduce final : public Strategy {
   RoundMember own(const Round& round) const { return round.own(worker_.communicator.rank()); }
 
   void update(const Round& round) {
-    optimizer_->step(
-        worker_.params, worker_.gradients, {round.number, round.learning_rate},
-        [this](size_t tensor) { return clipping_.scale(tensor); }, worker_.threads);
+    const optim::OptimizerStep step = {round.number, round.learning_rate};
+    const auto scale = [this](size_t tensor) { return clipping_.scale(tensor); };
+    if (shared_) return shared_->step(worker_.params, worker_.gradients, step, scale);
+    optimizer_->step(worker_.params, worker_.gradients, step, scale, worker_.threads);
   }
 
   WorkerParts worker_;
-  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::SharedOptimizer> shared_;  // null: this worker steps alone
+  std::unique_ptr<optim::Optimizer> optimizer_;     // null if it is shared
   Clipping clipping_;
   const WireCodec& codec_;
   MemberSum sum_;

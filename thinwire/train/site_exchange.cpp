@@ -1,0 +1,163 @@
+// The exchanges of a site's ranks: what rank 0 tells all, sums, bytes between two ranks, and
+// tensors of which each rank has some.
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "thinwire/base/error.h"
+#include "thinwire/codec/wire.h"
+#include "thinwire/train/site.h"
+
+namespace thinwire::train {
+namespace {
+
+using transport::Key;
+
+// Rank 0 may wait for others of its run for as long as it takes.
+constexpr double kForeverSeconds = 1e8;
+
+// The operations of a message, the last the first of its parts.
+enum Fragment : uint32_t { kMessage, kSum, kAnswers, kParts };
+
+Key key(uint64_t message, uint32_t fragment) { return {0, 0, message, fragment}; }
+
+template <typename T>
+T checked(Result<T> result) {
+  if (!result) throw Error("the ranks of this site: " + result.error().message);
+  if constexpr (!std::is_void_v<T>) return *std::move(result);
+}
+
+// Bytes of an arena that a rank sends at once: ranges, one behind another.
+struct Range {
+  size_t begin = 0, size = 0;
+};
+using Batch = std::vector<Range>;
+
+// The bytes of the tensors that `ranks` says are of this rank, in batches of kSentAtOnce.
+std::vector<Batch> batches_of(const tensor::Arena& values, std::span<const int> ranks, int rank) {
+  const tensor::Layout& layout = values.layout();
+  const size_t width = values.format() == WeightFormat::kF32 ? sizeof(float) : sizeof(Bf16);
+  std::vector<Batch> batches;
+  size_t room = 0;
+  for (size_t i = 0; i < layout.size(); ++i) {
+    if (ranks[i] != rank) continue;
+    size_t begin = static_cast<size_t>(layout.offset(i)) * width;
+    const size_t end = begin + static_cast<size_t>(layout.specs()[i].count()) * width;
+    while (begin < end) {
+      if (room == 0) {
+        batches.emplace_back();
+        room = kSentAtOnce;
+      }
+      const size_t size = std::min(room, end - begin);
+      batches.back().push_back({begin, size});
+      begin += size;
+      room -= size;
+    }
+  }
+  return batches;
+}
+
+Bytes read_batch(const tensor::Arena& values, const Batch& batch) {
+  Bytes bytes;
+  ByteWriter writer(bytes);
+  const std::span<const uint8_t> all = values.bytes();
+  for (const Range& range : batch) writer.put_bytes(all.subspan(range.begin, range.size));
+  return bytes;
+}
+
+void write_batch(const Bytes& bytes, const Batch& batch, tensor::Arena& values) {
+  ByteReader reader(bytes);
+  for (const Range& range : batch) values.set_bytes(range.begin, reader.get_bytes(range.size));
+  if (!reader.at_end()) throw Error("a rank of this site sent damaged weights");
+}
+
+}  // namespace
+
+SiteExchange::SiteExchange(transport::Communicator& ranks)
+    : ranks_(ranks), pairs_(static_cast<size_t>(ranks.size())) {}
+
+void SiteExchange::tell(Bytes message) {
+  begin();
+  ranks_.start_all_gather(key(message_, kMessage), std::move(message), {kWorker});
+  checked(ranks_.wait_all_gather(key(message_, kMessage), kForeverSeconds));
+}
+
+std::shared_ptr<const Bytes> SiteExchange::hear() {
+  begin();
+  ranks_.start_all_gather(key(message_, kMessage), {}, {kWorker});
+  const auto list = checked(ranks_.wait_all_gather(key(message_, kMessage), kForeverSeconds));
+  return list.empty() ? nullptr : list.front().payload;
+}
+
+void SiteExchange::begin() {
+  ++message_;
+  gathers_ = 0;
+  for (Pair& pair : pairs_) pair.parts = 0;
+}
+
+std::vector<transport::Delivery> SiteExchange::answer(Bytes own,
+                                                      const transport::Contributors& from) {
+  ranks_.start_all_gather(key(message_, kAnswers), std::move(own), from);
+  return checked(ranks_.wait_all_gather(key(message_, kAnswers), kForeverSeconds));
+}
+
+void SiteExchange::sum(std::span<float> values, const transport::Contributors& from) {
+  ranks_.start_all_reduce(key(message_, kSum), values, codec::wire_codec(WireType::kF32), from);
+  checked(ranks_.wait_all_reduce(key(message_, kSum), values, kForeverSeconds));
+}
+
+// The other takes part without bytes of its own, so that no more than one part is on its way.
+std::shared_ptr<const Bytes> SiteExchange::pass(int other, Bytes own, bool sends) {
+  const std::vector<int> both = {std::min(other, rank()), std::max(other, rank())};
+  Pair& pair = pairs_[static_cast<size_t>(both.back())];
+  if (pair.ranks == nullptr) pair.ranks = ranks_.split(both);
+  const Key part = key(message_, kParts + pair.parts++);
+  pair.ranks->start_all_gather(part, std::move(own));
+  const auto list = checked(pair.ranks->wait_all_gather(part, kForeverSeconds));
+  const int sender = sends ? pair.ranks->rank() : 1 - pair.ranks->rank();
+  const auto sent = std::ranges::find(list, sender, &transport::Delivery::member);
+  if (sent == list.end()) throw Error("a rank of this site has left");
+  return sent->payload;
+}
+
+void SiteExchange::send(int to, std::span<const uint8_t> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += kSentAtOnce) {
+    const auto part = bytes.subspan(at, std::min(kSentAtOnce, bytes.size() - at));
+    pass(to, Bytes(part.begin(), part.end()), true);
+  }
+}
+
+void SiteExchange::receive(int from, std::span<uint8_t> bytes) {
+  for (size_t at = 0; at < bytes.size(); at += kSentAtOnce) {
+    const auto part = bytes.subspan(at, std::min(kSentAtOnce, bytes.size() - at));
+    const auto sent = pass(from, {}, false);
+    if (sent->size() != part.size()) throw Error("a rank of this site sent damaged state");
+    std::ranges::copy(*sent, part.begin());
+  }
+}
+
+void SiteExchange::gather(std::span<const int> ranks, tensor::Arena& values) {
+  std::vector<std::vector<Batch>> all;
+  size_t rounds = 0;
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    all.push_back(batches_of(values, ranks, rank));
+    rounds = std::max(rounds, all.back().size());
+  }
+  for (size_t i = 0; i < rounds; ++i) {
+    transport::Contributors from;
+    for (int rank = 0; rank < ranks_.size(); ++rank) {
+      if (i < all[static_cast<size_t>(rank)].size()) from.push_back(rank);
+    }
+    const std::vector<Batch>& mine = all[static_cast<size_t>(rank())];
+    const Key part = key(message_, kParts + gathers_++);
+    ranks_.start_all_gather(part, i < mine.size() ? read_batch(values, mine[i]) : Bytes(), from);
+    for (const transport::Delivery& one : checked(ranks_.wait_all_gather(part, kForeverSeconds))) {
+      if (one.member == rank()) continue;
+      write_batch(*one.payload, all[static_cast<size_t>(one.member)][i], values);
+    }
+  }
+}
+
+}  // namespace thinwire::train
