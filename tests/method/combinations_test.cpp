@@ -65,7 +65,10 @@ TEST(Combinations, SayWhatTheChecksSay) {
   EXPECT_TRUE(pair("adapter.kind = lora", "thinwire serve").works());
   EXPECT_THAT(
       pair("sync.within = allreduce", "thinwire serve").refusal,
-      HasSubstr("[sync] within must be \"none\" for members on many hosts, got \"allreduce\""));
+      HasSubstr(
+          "[sync] within must be \"none\" for members on many hosts, got \"allreduce\": machines "
+          "that sum at every step are one member here, as the ranks of a site: `mpirun thinwire "
+          "join`"));
   EXPECT_THAT(pair("sync.late = count", "sync.absent = 1=1-1").refusal,
               HasSubstr("[sync] absent must be empty for members on many hosts"));
   EXPECT_THAT(pair("train.update = layer", "thinwire join train.launcher=mpi").refusal,

@@ -64,7 +64,9 @@ const Refusal kRefusals[] = {
      "the data are on this machine; members of a run of many hosts fetch them"},
     {kServe, "sync.within", "\"none\"",
      [](const Recipe& recipe) { return recipe.sync.clustered(); },
-     "members cannot form clusters yet"},
+     "machines that sum at every step are one member here, as the ranks of a site: `mpirun "
+     "thinwire "
+     "join` (docs/mpi.md)"},
     {kServe, "train.update", "\"step\"",
      [](const Recipe& recipe) {
        return recipe.train.update == config::UpdateTime::kLayer && !local_updates(recipe);
