@@ -73,12 +73,12 @@ class DisTrO(Optimizer):
                  clip: Optional[float] = None, optimizer: Optional[str] = None, chunk: Optional[int] = None,
                  k: Optional[int] = None, fixed_k: Optional[bool] = None, decay: Optional[float] = None,
                  values: Optional[str] = None, feedback: Optional[bool] = None, aggregate: Optional[str] = None,
-                 update: Optional[str] = None, muon_momentum: Optional[float] = None,
-                 muon_scale: Optional[float] = None, transform: Optional[str] = None, client: Optional[str] = None,
-                 local_steps: Optional[int] = None, local_update: Optional[str] = None, overlap: Optional[int] = None,
-                 look_ahead: Optional[bool] = None, run: Optional[Run] = None,
-                 folder: Optional[Union[str, os.PathLike[str]]] = None, steps: Optional[int] = None,
-                 fields: Optional[Mapping[str, Any]] = None, quiet: bool = True) -> None:
+                 sum_wire: Optional[str] = None, sum_k: Optional[int] = None, update: Optional[str] = None,
+                 muon_momentum: Optional[float] = None, muon_scale: Optional[float] = None,
+                 transform: Optional[str] = None, client: Optional[str] = None, local_steps: Optional[int] = None,
+                 local_update: Optional[str] = None, overlap: Optional[int] = None, look_ahead: Optional[bool] = None,
+                 run: Optional[Run] = None, folder: Optional[Union[str, os.PathLike[str]]] = None,
+                 steps: Optional[int] = None, fields: Optional[Mapping[str, Any]] = None, quiet: bool = True) -> None:
         """Begin to train, or take part in a run.
 
         Parameters
@@ -112,6 +112,12 @@ class DisTrO(Optimizer):
         aggregate : str, optional
             Divide a slot's sum by the number of workers that sent it, or by the number of all workers in the round.
             (default "mean_of_senders"; one of mean_of_senders, mean_of_all)
+        sum_wire : str, optional
+            Number format of the mean of all payloads, which members then receive in place of the payloads where that is
+            less; same: each receives every payload. (default "same"; one of same, fp32, bf16, int8, 2bit, 1bit)
+        sum_k : int, optional
+            With sum_wire: how many the mean keeps of a full tile or chunk, those of the largest sums, so that it is as
+            large with any number of workers; 0: all that were sent. In coefficients. (default 0; >= 0 and <= 65536)
         update : str, optional
             What is done with the aggregate: a step of size lr by its sign; an AdamW step with it as the gradient, or
             GaLore's in seeded bases; plain subtraction; or, for the matrices of the blocks, a step along an
@@ -153,9 +159,9 @@ class DisTrO(Optimizer):
             Alone: show no messages.
         """
         own = {"chunk": chunk, "k": k, "fixed_k": fixed_k, "decay": decay, "values": values, "feedback": feedback,
-               "aggregate": aggregate, "update": update, "muon_momentum": muon_momentum, "muon_scale": muon_scale,
-               "transform": transform, "client": client, "local_steps": local_steps, "local_update": local_update,
-               "overlap": overlap, "look_ahead": look_ahead}
+               "aggregate": aggregate, "sum_wire": sum_wire, "sum_k": sum_k, "update": update,
+               "muon_momentum": muon_momentum, "muon_scale": muon_scale, "transform": transform, "client": client,
+               "local_steps": local_steps, "local_update": local_update, "overlap": overlap, "look_ahead": look_ahead}
         super().__init__(params, own, inner=None, lr=lr, weight_decay=weight_decay, clip=clip, optimizer=optimizer,
                          run=run, folder=folder, steps=steps, fields=fields, quiet=quiet)
 
@@ -454,8 +460,9 @@ class SparseLoCo(Optimizer):
     def __init__(self, params: Params, *, inner: Optional[torch.optim.Optimizer] = None, lr: Optional[float] = None,
                  weight_decay: Optional[float] = None, clip: Optional[float] = None, optimizer: Optional[str] = None,
                  sync_every: Optional[int] = None, chunk: Optional[int] = None, k: Optional[int] = None,
-                 decay: Optional[float] = None, aggregate: Optional[str] = None, outer: Optional[str] = None,
-                 outer_lr: Optional[float] = None, outer_momentum: Optional[float] = None, run: Optional[Run] = None,
+                 decay: Optional[float] = None, aggregate: Optional[str] = None, sum_wire: Optional[str] = None,
+                 sum_k: Optional[int] = None, outer: Optional[str] = None, outer_lr: Optional[float] = None,
+                 outer_momentum: Optional[float] = None, run: Optional[Run] = None,
                  folder: Optional[Union[str, os.PathLike[str]]] = None, steps: Optional[int] = None,
                  fields: Optional[Mapping[str, Any]] = None, quiet: bool = True) -> None:
         """Begin to train, or take part in a run.
@@ -489,6 +496,12 @@ class SparseLoCo(Optimizer):
         aggregate : str, optional
             Whether what the workers sent of a value is averaged over those that sent it or over all. (default
             "mean_of_senders"; one of mean_of_senders, mean_of_all)
+        sum_wire : str, optional
+            Number format of the mean of all payloads, which members then receive in place of the payloads where that is
+            less; same: each receives every payload. (default "same"; one of same, fp32, bf16, int8, 2bit, 1bit)
+        sum_k : int, optional
+            With sum_wire: how many the mean keeps of a full tile or chunk, those of the largest sums, so that it is as
+            large with any number of workers; 0: all that were sent. In values. (default 0; >= 0 and <= 65536)
         outer : str, optional
             Optimizer that steps along the workers' mean pseudo-gradient. (default "sgd"; one of sgd, nesterov,
             momentum)
@@ -507,7 +520,8 @@ class SparseLoCo(Optimizer):
         quiet : bool, optional
             Alone: show no messages.
         """
-        own = {"sync_every": sync_every, "chunk": chunk, "k": k, "decay": decay, "aggregate": aggregate, "outer": outer,
-               "outer_lr": outer_lr, "outer_momentum": outer_momentum}
+        own = {"sync_every": sync_every, "chunk": chunk, "k": k, "decay": decay, "aggregate": aggregate,
+               "sum_wire": sum_wire, "sum_k": sum_k, "outer": outer, "outer_lr": outer_lr,
+               "outer_momentum": outer_momentum}
         super().__init__(params, own, inner=inner, lr=lr, weight_decay=weight_decay, clip=clip, optimizer=optimizer,
                          run=run, folder=folder, steps=steps, fields=fields, quiet=quiet)

@@ -140,6 +140,21 @@ class Plan(PlanCase):
         alone = self.plan_json(*LARGE, "train.batch=24", "--members", "8", "--flops", "150T", "--up", "10M")
         self.assertNotIn("server_up_bit_s", alone["methods"][0])
 
+    def test_with_a_mean_of_their_own_sparse_payloads_do_not_grow_with_the_members(self):
+        cases = [(["sync.method=distro", "distro.k=6"], ["distro.sum_wire=int8", "distro.sum_k=48"]),
+                 (["sync.method=sparseloco"], ["sparseloco.sum_wire=int8", "sparseloco.sum_k=256"])]
+        for method, fields in cases:
+            def cost(members, *more, method=method):
+                result = self.plan_json(*LARGE, "train.batch=4000", "--hosts", "--members", members, "--flops", "150T",
+                                        *method, *more)
+                name = method[0].split("=")[1]
+                return next(one for one in result["methods"] if one["method"] == name and not one["setting"])
+            few, many, gathered = cost("8", *fields), cost("1000", *fields), cost("1000")
+            self.assertEqual(many["bytes_sent_per_step"], gathered["bytes_sent_per_step"])
+            self.assertGreater(gathered["bytes_received_per_step"], 50 * many["bytes_received_per_step"])
+            self.assertLess(many["bytes_received_per_step"], 2 * few["bytes_received_per_step"])
+            self.assertLess(many["all_received_bytes"], gathered["all_received_bytes"] / 50)
+
     def test_the_example_of_the_docs(self):
         root = Path(__file__).parents[2]
         done = self.plan(root / "recipes/llama2-1.2b.toml", "--members", root / "docs/members.toml")

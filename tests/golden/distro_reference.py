@@ -39,6 +39,8 @@ Definitions
               An all-zero tensor has scale 0 and values 0.
   aggregation float32 sum in worker order, divided (float32) by the number of senders of the slot
               ("mean_of_senders"; 0 where nobody sent) or by the number of payloads in the round ("mean_of_all").
+              with a sum_wire, the mean as it is sent: of each tile the slots of the K largest |sum| (ties: lowest slot;
+              zeros never; K as for k, from sum_k; sum_k 0: all), their means as values are coded, in that number format;
               or by a rule of aggregation_reference.py, in float64 and rounded once; workers have equal weights, a
               slot that a worker did not send is 0, and norms and RMS are of all tensors of a payload together.
   update      sign   as above
@@ -61,14 +63,15 @@ Definitions
   look_ahead  The gradient is taken at theta - lr*sign(delta), delta as the last step left it.
   missing     A worker missing from a round did everything up to and including the subtraction from
               its delta, but nobody (itself included) applies its payload. When the round is applied,
-              what it sent goes back: delta += iDCT(scatter(idx, v)). A stateless client has no delta.
+              what it sent goes back: delta += iDCT(scatter(idx, v)). A stateless client has no delta. With sum_k, so
+              does what a present worker sent in the slots that the mean leaves out of a tile of which it has K.
   clip        Per worker, over all its tensors: norm = L2 (float64 sum), g *= min(1, clip/(norm + 1e-6)).
 
 This file has no side effects; make_distro.py runs it and writes the golden files.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -87,6 +90,8 @@ class Options:
     values: str = "fp32"                  # fp32 | bf16 | int8 | 1bit
     feedback: bool = False
     aggregate: str = "mean_of_senders"    # mean_of_senders | mean_of_all
+    sum_wire: str = "same"                # same | fp32 | bf16 | int8 | 1bit
+    sum_k: int = 0                        # with a sum_wire
     update: str = "sign"                  # sign | sgd | adamw | muon
     muon_momentum: float = 0.9            # update = muon
     muon_scale: float = 0.1               # update = muon
@@ -262,15 +267,31 @@ class Run:
             self.delta[worker][name] = delta - join(removed, delta.shape)
         return {"idx": idx, "val": val, "coef": raw, "scale": scale, "all": coef}
 
-    def put_back(self, worker, payload):
+    def put_back(self, worker, payload, left_out=None):
+        """What a worker sent, or with left_out[name], by tile and slot, that part of it."""
         for name, p in payload.items():
             h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
             sent = np.zeros_like(p["all"])
             np.put_along_axis(sent, p["idx"], p["val"], axis=1)
+            if left_out:
+                sent *= left_out[name]
             sent = idct(sent.reshape(-1, h, w), self.opt, self.dtype)
             self.delta[worker][name] = self.delta[worker][name] + join(sent, self.theta[name].shape)
 
-    def aggregate(self, payloads, name):
+    def mean_as_sent(self, total, mean):
+        """[tiles, n] sums and means -> (the means as received, the slots left out of full tiles)."""
+        tiles, n = total.shape
+        k = slots_per_tile(n, replace(self.opt, k=self.opt.sum_k)) if self.opt.sum_k else n
+        kept = np.zeros(total.shape, bool)
+        kept[np.arange(tiles)[:, None], top_k(total, k)] = True
+        kept &= total != 0
+        received = np.zeros_like(mean)
+        if kept.any():
+            received[kept] = encode(mean[kept], replace(self.opt, values=self.opt.sum_wire))[0]
+        full = kept.sum(axis=1, keepdims=True) == k
+        return received, (~kept & full).astype(F32)
+
+    def aggregate(self, payloads, name, left_out):
         """Payloads of one tensor, in worker order -> decoded update, as tiles."""
         h, w = tile_shape(self.theta[name].shape, self.opt.chunk)
         total = np.zeros((self.theta[name].size // (h * w), h * w), F32)
@@ -280,7 +301,10 @@ class Run:
             total[rows, p["idx"]] += p["val"]     # an index occurs once a payload
             count[rows, p["idx"]] += F32(1)
         divisor = np.maximum(count, F32(1)) if self.opt.aggregate == "mean_of_senders" else F32(len(payloads))
-        return idct((total / divisor).reshape(-1, h, w), self.opt, self.dtype)
+        mean = total / divisor
+        if self.opt.sum_wire != "same":
+            mean, left_out[name] = self.mean_as_sent(total, mean)
+        return idct(mean.reshape(-1, h, w), self.opt, self.dtype)
 
     def aggregated(self, payloads):
         """By a rule: whole payloads -> {name: decoded update, as tiles}."""
@@ -341,17 +365,20 @@ class Run:
         if not closes:
             return [], [], norms, grads
         payloads = [{name: self.compress(worker, name, g[name], lr) for name in g} for worker, g in enumerate(grads)]
-        present = [p for worker, p in enumerate(payloads) if worker not in missing(self.rounds)]
+        present = {worker: p for worker, p in enumerate(payloads) if worker not in missing(self.rounds)}
         lost = [(worker, payloads[worker]) for worker in missing(self.rounds) if opt.client == "stateful"]
         self.in_flight.append((self.rounds, self.rate, present, lost))
         self.rounds += 1
         applied = []
         while len(self.in_flight) > (0 if last else opt.overlap):
-            number, rate, sent, lost = self.in_flight.pop(0)
+            number, rate, present, lost = self.in_flight.pop(0)
+            sent, left_out = list(present.values()), {}
             applied.append(self.aggregated(sent) if opt.rule != "mean" else
-                           {name: self.aggregate([p[name] for p in sent], name) for name in self.theta})
+                           {name: self.aggregate([p[name] for p in sent], name, left_out) for name in self.theta})
             for name, update in applied[-1].items():
                 self.apply(name, join(update, self.theta[name].shape), rate, number)
             for worker, payload in lost:
                 self.put_back(worker, payload)
+            for worker, payload in present.items() if opt.sum_k and opt.client == "stateful" else ():
+                self.put_back(worker, payload, left_out)
         return payloads, applied, norms, grads

@@ -97,12 +97,18 @@ VARIANTS = {
                         20, TENSORS, {}),
     "stateless_overlap": (Options(client="stateless", local_steps=3, local_update="adamw", overlap=1),
                           20, TENSORS, {4: [2]}),
+    # The mean of the payloads as one of its own.
+    "summed": (Options(values="1bit", sum_wire="int8", sum_k=12), 20, TENSORS, {3: [1], 9: [0, 2]}),
+    "summed_all": (Options(values="int8", sum_wire="fp32", aggregate="mean_of_all", update="sgd"), 20, TENSORS, {}),
+    "summed_overlap": (Options(values="int8", overlap=1, update="sgd", sum_wire="1bit", sum_k=10), 20, TENSORS, {5: [1]}),
+    "summed_stateless": (Options(client="stateless", local_steps=3, sum_wire="bf16", sum_k=8, values="1bit"), 20,
+                         TENSORS, {}),
     "norm_clipping": (Options(rule="norm_clipping", update="sgd"), 20, TENSORS, {}),
     "trimmed_mean": (Options(rule="trimmed_mean", k=96, update="sgd"), 20, TENSORS, {3: [1]}),
     "majority_vote": (Options(rule="majority_vote", k=96, aggregate="mean_of_all", update="sgd"), 20, TENSORS, {}),
 }
 # Variants whose gradients depend on the weights at which they are taken.
-PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless", "muon_overlap"))}
+PULL = {name: 2.0**-3 for name in VARIANTS if name.startswith(("overlap", "look_ahead", "stateless", "muon_overlap", "summed_"))}
 # variant -> n; the seed is splitmix64(n). Found by --find-seeds.
 SEEDS = {
     "fp32": 41, "kfixed": 32, "bf16": 39, "int8": 17, "int8_feedback": 29, "1bit": 9, "1bit_feedback": 9,
@@ -110,6 +116,7 @@ SEEDS = {
     "identity": 12, "missing": 43, "clip": 21, "chunk64": 159,
     "overlap": 11, "overlap_adamw": 1, "look_ahead": 55, "stateless": 45, "stateless_clip": 37, "stateless_sign": 24,
     "stateless_adamw": 3, "stateless_overlap": 46, "norm_clipping": 43, "trimmed_mean": 26, "majority_vote": 26,
+    "summed": 4, "summed_all": 40, "summed_overlap": 31, "summed_stateless": 21,
 }
 
 

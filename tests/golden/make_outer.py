@@ -56,6 +56,7 @@ SEEDS = {
     "members_weights": 43, "two_stage_weights": 49,
     "two_stage_sparseloco": 47, "sparseloco_nesterov": 33, "members_sparseloco": 1,
     "two_stage_distro": 86, "sparseloco": 77, "sparseloco_senders": 53, "sparseloco_rate": 5, "streaming_clip": 93, "two_stage_eager": 11,
+    "sparseloco_summed": 83, "sparseloco_summed_all": 78,
 }
 
 

@@ -49,7 +49,12 @@ streaming there is one fragment.
     sparseloco   (SparseLoCo) instead of c_m: r_m = decay * r_m + Delta_m; the largest entries of r_m are sent as
                  two-bit values and what they are received as is taken out of r_m; R = sum of w_m * what is received,
                  in float32, in worker order; with aggregate = mean_of_senders each entry is divided by the sum of
-                 the w_m of those that sent it. Which, and as what: wire_reference.py.
+                 the w_m of those that sent it. Which, and as what: wire_reference.py. With a sum_wire, R as it is
+                 sent: of each chunk the K entries of the largest |sum| (ties: lowest index; zeros never; K as for k, from
+                 sum_k; sum_k 0: all), divided by the sum of the w_m of those that sent it, or of all, and coded with one
+                 scale for a tensor's whole chunks and one for its shorter last one (distro_reference.py; 2bit:
+                 wire_reference.py). With sum_k, what a worker sent of the entries that R leaves out of a chunk of which
+                 it has K goes back into r_m.
     clusters     The workers of a cluster share theta_m: its gradient is the sum of (w_i / W) * g_i over them, in
                  order, W = sum of their w_i; towards the other clusters it is one worker with weight W. With within =
                  distro theta_m follows DisTrO among them instead, fed with n * (w_i / W) * g_i in a cluster of n
@@ -84,7 +89,7 @@ import distro_reference
 from aggregation_reference import aggregate
 from inputs import F32
 from muon_reference import muon
-from wire_reference import Margins, as_received, sparse_as_received
+from wire_reference import Margins, as_received, coded_values, largest, sparse_as_received
 
 LINE = 16
 
@@ -96,7 +101,7 @@ class Options:
     outer_lr: float = 0.7
     outer_momentum: float = 0.9
     wire: str = "fp32"             # fp32 | bf16 | fp8 | fp4 | int2 | int1
-    sum_wire: str = "same"         # same | fp32 | bf16 | fp8 | fp4
+    sum_wire: str = "same"         # same | fp32 | bf16 | fp8 | fp4; sparseloco: same | fp32 | bf16 | int8 | 2bit | 1bit
     error_feedback: bool = False
     error_in: str = "buffer"       # buffer | weights
     overlap: str = "none"          # none | inner | delayed | eager
@@ -110,6 +115,7 @@ class Options:
     k: int = 64                    # sparseloco
     decay: float = 0.95            # sparseloco
     aggregate: str = "mean_of_all" # sparseloco; or mean_of_senders
+    sum_k: int = 0                 # sparseloco, with a sum_wire
     rule: str = "mean"             # or one of aggregation_reference.py
     trim: float = 0.1              # trimmed_mean
     clusters: tuple = ()           # workers of each cluster; (): each alone
@@ -331,12 +337,41 @@ class Run:
         self.r[worker] = self.r[worker] - received
         return received
 
+    def mean_as_sent(self, contributions):
+        """sparseloco: R as received; what it leaves out goes back to its senders."""
+        total = senders = np.zeros_like(contributions[0])
+        for q, weight in zip(contributions, self.weights):
+            total = total + self.f(weight) * q
+            senders = senders + self.f(weight) * (q != 0).astype(self.f)
+        divisor = senders if self.opt.aggregate == "mean_of_senders" else self.f(sum(self.weights))
+        mean = total / np.where(total != 0, divisor, 1)
+        chunk, out, left_out = self.opt.chunk, np.zeros_like(total), np.zeros(total.shape, bool)
+        for tensor, at in zip(self.layout.tensors, self.layout.offsets):
+            whole = tensor.count // chunk * chunk
+            for begin, end in ((at, at + whole), (at + whole, at + tensor.count)):
+                part = slice(begin, end)
+                if begin == end:
+                    continue
+                kept = np.zeros(end - begin, bool)
+                kept[largest(total[part], chunk, self.opt.sum_k or chunk, Margins())] = True
+                for first in range(0, end - begin, chunk):
+                    tile = slice(first, min(first + chunk, end - begin))
+                    full = (kept[tile] & (total[part][tile] != 0)).sum() == kept[tile].sum()
+                    left_out[part][tile] = full & ~kept[tile]
+                kept &= total[part] != 0
+                out[part][kept] = coded_values(mean[part][kept], self.opt.sum_wire)
+        for r, q in zip(self.r, contributions) if self.opt.sum_k else ():
+            r += np.where(left_out, q, 0)
+        return out
+
     def reduced(self, contributions):
         """Its codes follow from those of the contributions, exact ties included, so they have no margins."""
         of_senders = self.opt.aggregate == "mean_of_senders"
         if self.opt.rule != "mean":
             values = contributions if self.opt.chunk else [q / self.f(w) for q, w in zip(contributions, self.weights)]
             return np.array(aggregate(self.opt.rule, values, self.weights, self.opt.trim, of_senders), self.f)
+        if self.opt.chunk and self.opt.sum_wire != "same":
+            return self.mean_as_sent(contributions)
         total = np.zeros_like(contributions[0])
         for q, weight in zip(contributions, self.weights):
             total = total + (self.f(weight) * q if self.opt.chunk else q)

@@ -104,7 +104,7 @@ def largest(x, chunk, k, margins):
         count = min(size.size, max(1, math.floor(k * size.size / chunk + 0.5)))
         order = np.argsort(-size, kind="stable")
         sent.append(at + np.sort(order[:count]))
-        if count < size.size:
+        if count < size.size and size[order[count - 1]]:
             margins.topk.append(1 - size[order[count]] / size[order[count - 1]])
     return np.concatenate(sent)
 
@@ -123,3 +123,22 @@ def sparse_as_received(x, chunk, k, margins):
         margins.code.append((np.abs(size - mean) / mean).min())
     out[where] = np.where(x[where] < 0, f(-1), f(1)) * np.where(size <= mean, f(magnitudes[0]), f(magnitudes[1]))
     return out
+
+
+def coded_values(x, values):
+    """Values with one scale for all of them, or two magnitudes, as received (sparse payloads)."""
+    if values == "fp32" or not x.size:
+        return x.copy()
+    x32 = x.astype(F32)
+    if values == "bf16":
+        return bf16(x32).astype(x.dtype)
+    size = np.abs(x32)
+    mean = F32(size.sum(dtype=np.float64) / size.size)
+    if values == "int8":
+        scale = bf16(size.max() / F32(127))
+        return (scale * np.clip(np.rint(x32 / scale), -127, 127).astype(F32)).astype(x.dtype)
+    magnitudes = [bf16(mean), bf16(mean)]
+    if values == "2bit":
+        groups = (size[size <= mean], size[size > mean])
+        magnitudes = [bf16(F32(g.sum(dtype=np.float64) / g.size)) if g.size else F32(0) for g in groups]
+    return (np.where(x32 < 0, F32(-1), F32(1)) * np.where(size <= mean, *magnitudes)).astype(x.dtype)

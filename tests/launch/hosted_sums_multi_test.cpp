@@ -27,6 +27,23 @@ class HostedSums : public HostedCase {
     }
     return bytes;
   }
+
+  // Where contributions are left out, or count late, the sum is scaled.
+  void expect_sums_with_absences() {
+    const char* const late = GetParam().method->local_updates ? "count" : "drop";
+    ASSERT_TRUE(
+        prepare(42, kHasty, kWorkers,
+                {"sync.quorum=0.6", std::string("sync.late=") + late, "sync.sums=coordinator"}))
+        << why_not_;
+    options_ = membership::options_of(recipe_.sync);
+    options_.snapshot_every = 5;
+    HostedRun run(recipe_, folder_, options_);
+    run.pace(0.03);
+    for (const int number : {0, 1, 2}) run.start(number);
+    run.pace(0.06);
+    run.start(3);
+    expect_agreement(run, {0, 1, 2, 3});
+  }
 };
 
 TEST_P(HostedSums, GiveTheSameBitsForOneBufferInsteadOfOneOfEachOther) {
@@ -37,26 +54,27 @@ TEST_P(HostedSums, GiveTheSameBitsForOneBufferInsteadOfOneOfEachOther) {
   EXPECT_DOUBLE_EQ(own, coordinators * (kWorkers - 1));
 }
 
-// Where contributions are left out, or count late, the sum is scaled.
-TEST_P(HostedSums, OfThoseWhoAreThereAreTheSameOnEveryReplica) {
-  const char* const late = GetParam().method->local_updates ? "count" : "drop";
-  ASSERT_TRUE(
-      prepare(42, kHasty, kWorkers,
-              {"sync.quorum=0.6", std::string("sync.late=") + late, "sync.sums=coordinator"}))
-      << why_not_;
-  options_ = membership::options_of(recipe_.sync);
-  options_.snapshot_every = 5;
-  HostedRun run(recipe_, folder_, options_);
-  run.pace(0.03);
-  for (const int number : {0, 1, 2}) run.start(number);
-  run.pace(0.06);
-  run.start(3);
-  expect_agreement(run, {0, 1, 2, 3});
-}
+TEST_P(HostedSums, OfThoseWhoAreThereAreTheSameOnEveryReplica) { expect_sums_with_absences(); }
 
 INSTANTIATE_TEST_SUITE_P(Methods, HostedSums,
                          testing::ValuesIn(variants_named({"allreduce", "diloco_int2",
                                                            "diloco_eager", "streaming_inner"})),
+                         [](const auto& test) { return test.param.name; });
+
+class HostedMeans : public HostedSums {};
+
+TEST_P(HostedMeans, GiveTheSameBitsForOneBufferInsteadOfOneOfEachOther) {
+  ASSERT_TRUE(prepare(12, kPatient, kWorkers)) << why_not_;
+  const std::string digest = train(recipe_, {}).summary.digest;
+  const double own = received("members", digest);
+  const double coordinators = received("coordinator", digest);
+  EXPECT_LT(coordinators, own / 2);
+}
+
+TEST_P(HostedMeans, OfThoseWhoAreThereAreTheSameOnEveryReplica) { expect_sums_with_absences(); }
+
+INSTANTIATE_TEST_SUITE_P(Methods, HostedMeans,
+                         testing::ValuesIn(variants_named({"distro_summed", "sparseloco_summed"})),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -41,6 +41,7 @@ void append_outer_variants(std::vector<Variant>& variants) {
   add("diloco", "bf16_feedback", {"sync_every=4", "error_feedback=true"});
   add("sparseloco", "small_chunks",
       {"sync_every=5", "chunk=50", "k=4", "outer=nesterov", "outer_lr=0.5"});
+  add("sparseloco", "summed", {"sync_every=5", "chunk=50", "k=4", "sum_wire=2bit", "sum_k=5"});
   add("streaming", "inner", {"fragment_layers=1", "sync_every=7", "overlap_steps=3"});
   add("streaming", "inner_after",
       {"fragment_layers=1", "sync_every=5", "overlap_steps=1", "overlap_after=1"});
@@ -151,6 +152,9 @@ std::vector<Variant> all_variants() {
                       "distro_galore",
                       {"distro.update=adamw", "optim.method=galore", "optim.gradients=projected",
                        "galore.basis=seeded", "galore.refresh=5"}});
+  variants.push_back({distro, "distro_summed", {"distro.sum_wire=1bit", "distro.sum_k=40"}});
+  variants.push_back(
+      {distro, "distro_summed_overlap", {"distro.overlap=1", "distro.sum_wire=int8"}});
   variants.push_back({distro, "distro_stateless", {stateless}});
   // The last of its rounds is shorter, and checkpoints fall into the middle of others.
   variants.push_back({distro, "distro_local_steps", {stateless, "distro.local_steps=5"}});

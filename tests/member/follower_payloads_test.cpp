@@ -14,7 +14,6 @@
 #include "tests/member/follower_case.h"
 #include "tests/transport/codecs.h"
 #include "thinwire/base/clock.h"
-#include "thinwire/codec/wire.h"
 
 namespace thinwire::member {
 namespace {
@@ -253,7 +252,7 @@ class FollowerOfSums : public FollowerCase {
   }
   // What the follower gives as the sum; empty: the worker has to form it.
   Bytes given(float factor) {
-    const auto sum = follower_->sum(commit_, codec::wire_codec(WireType::kF32), factor);
+    const auto sum = follower_->sum(commit_, factor);
     EXPECT_TRUE(sum);
     return sum && *sum ? **sum : Bytes();
   }

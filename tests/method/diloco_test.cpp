@@ -23,9 +23,11 @@ config::Recipe recipe_with(std::vector<std::string> overrides) {
   return load_recipe("", overrides);
 }
 
-std::string refusal(const std::string& method, std::vector<std::string> fields) {
+std::string refusal(const std::string& method, std::vector<std::string> fields,
+                    const std::vector<std::string>& others = {}) {
   for (std::string& field : fields) field = method + "." + field;
   fields.push_back("sync.method=" + method);
+  fields.insert(fields.end(), others.begin(), others.end());
   try {
     load_recipe("", fields);
   } catch (const UsageError& error) {
@@ -233,6 +235,13 @@ TEST(SparseLoco, ChunksAreFlatAndTheLastOneShorter) {
   EXPECT_EQ(chunks.plan.tiles, 6);
   EXPECT_THAT(refusal("sparseloco", {"chunk=16", "k=17"}),
               HasSubstr("k must be <= chunk = 16, got 17"));
+}
+
+TEST(SparseLoco, RefusesAMeanOfItsOwnWhereARuleJudgesContributions) {
+  EXPECT_THAT(refusal("sparseloco", {"sum_k=70"}),
+              HasSubstr("[sparseloco] sum_k = 70 needs a sum_wire other than \"same\""));
+  EXPECT_THAT(refusal("sparseloco", {"sum_wire=2bit"}, {"sync.aggregate=majority_vote"}),
+              HasSubstr("[sparseloco] sum_wire = \"2bit\" needs sync.aggregate = \"mean\""));
 }
 
 TEST(SparseLoco, KeepsItsOldName) {

@@ -107,6 +107,11 @@ INSTANTIATE_TEST_SUITE_P(
     Distro, Contradictions,
     testing::Values(
         Contradiction{"chunk = 4\nk = 17\n", "k must be <= chunk * chunk = 16, got 17"},
+        Contradiction{"sum_k = 40\n", "sum_k = 40 needs a sum_wire other than \"same\""},
+        Contradiction{"sum_wire = \"int8\"\nsum_k = 31\n", "sum_k must be 0 or at least k = 32"},
+        Contradiction{"sum_wire = \"int8\"\n[sync]\naggregate = \"trimmed_mean\"\n",
+                      "sum_wire = \"int8\" needs sync.aggregate = \"mean\", got \"trimmed_mean\": "
+                      "that rule judges contributions one by one"},
         Contradiction{"values = \"fp32\"\nfeedback = true\n", "feedback = true needs values"},
         Contradiction{"client = \"stateless\"\nfeedback = true\n",
                       "feedback = true needs client = stateful"},

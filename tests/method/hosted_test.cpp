@@ -88,6 +88,31 @@ TEST(HostedTraffic, OfGatheredPayloadsIsTheSame) {
   EXPECT_EQ(traffic.round_trips, before.round_trips);
 }
 
+// A mean of four times as many slots takes less than four payloads.
+TEST(HostedTraffic, OfGatheredPayloadsWithAMeanOfTheirOwnIsThatMean) {
+  for (const std::string method : {"distro", "sparseloco"}) {
+    const std::vector<TensorSpec> tensors = {{"a", {64, 640}}};
+    std::vector<std::string> fields = {"sync.method=" + method, "sync.sums=coordinator",
+                                       method + ".k=16"};
+    const auto traffic = [&](int members) {
+      const config::Recipe recipe = load_recipe("", fields);
+      return hosted_traffic(find_method(method).traffic(recipe, tensors, members), recipe.sync.sums,
+                            members);
+    };
+    const double payload = traffic(8).sent_bytes;
+    EXPECT_DOUBLE_EQ(traffic(8).received_bytes, 7 * payload) << method;
+    EXPECT_DOUBLE_EQ(traffic(1000).received_bytes, 999 * payload) << method;
+    fields.push_back(method + ".sum_wire=1bit");
+    fields.push_back(method + ".sum_k=64");
+    EXPECT_DOUBLE_EQ(traffic(8).sent_bytes, payload) << method;
+    EXPECT_NEAR(traffic(8).received_bytes, traffic(1000).received_bytes, 1e-9) << method;
+    EXPECT_LT(traffic(8).received_bytes, 4 * payload) << method;
+    EXPECT_DOUBLE_EQ(traffic(2).received_bytes, payload) << method;
+    fields[1] = "sync.sums=members";
+    EXPECT_DOUBLE_EQ(traffic(8).received_bytes, 7 * payload) << method;
+  }
+}
+
 TEST(HostedTraffic, OfOneMemberIsNothing) { EXPECT_EQ(hosted("allreduce", {}, 1).sent_bytes, 0); }
 
 }  // namespace

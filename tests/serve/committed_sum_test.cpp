@@ -84,6 +84,11 @@ TEST(CommittedSum, IsNotScaledWhereNobodyIsLeftOut) {
   EXPECT_EQ(mean_factor(Plan(), opening(), {}, {}), 1);
 }
 
+TEST(CommittedSum, ListsContributionsWithTheirShares) {
+  EXPECT_EQ(share_of(Plan(), opening(), listed(1, 2)), 0.25f);
+  EXPECT_EQ(share_of(Plan(), opening(), listed(1, 3, kRound - 1)), 3 / 8.0f);
+}
+
 TEST(CommittedSum, NamesTheMemberWhoseContributionHasAnotherLength) {
   transport::CodedSum memory;
   std::vector<float> mean(4);
@@ -96,7 +101,7 @@ TEST(CommittedSum, NamesTheMemberWhoseContributionHasAnotherLength) {
 // Whole blocks and a part of one, in two pieces.
 constexpr size_t kValues = 16384 + 256 + 48;
 
-TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
+TEST(DenseSum, HasTheBitsOfTheSumOfAllAtOnce) {
   using enum WireType;
   for (const SumFormats formats : {SumFormats{kF32, kF32},
                                    {kBf16, kBf16},
@@ -121,8 +126,8 @@ TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
       transport::CodedSum memory;
       std::vector<float> expected(kValues);
       ASSERT_TRUE(sum_committed(codec, deliveries, factor, expected, memory));
-      RunningSum running(codec, wire_bytes(type, kValues));
-      for (const transport::Delivery& one : deliveries) ASSERT_TRUE(running.add(one));
+      DenseSum running(codec, wire_bytes(type, kValues));
+      for (const transport::Delivery& one : deliveries) ASSERT_TRUE(running.add(one, 1));
       const auto coded = running.finish(factor);
       ASSERT_TRUE(coded);
       EXPECT_EQ(coded->size(), sum_bytes(codec, wire_bytes(type, kValues)));
@@ -133,9 +138,9 @@ TEST(RunningSum, HasTheBitsOfTheSumOfAllAtOnce) {
   }
 }
 
-TEST(RunningSum, RefusesAContributionOfAnotherLength) {
-  RunningSum running(transport::kF32, 64);
-  EXPECT_EQ(running.add(contribution(2, 1, 1)).error().message,
+TEST(DenseSum, RefusesAContributionOfAnotherLength) {
+  DenseSum running(transport::kF32, 64);
+  EXPECT_EQ(running.add(contribution(2, 1, 1), 1).error().message,
             "the contribution of member 2 has 12 bytes where 64 are expected");
 }
 

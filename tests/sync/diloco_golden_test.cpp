@@ -181,8 +181,9 @@ INSTANTIATE_TEST_SUITE_P(
                     "speeds_eager", "members", "members_inner", "members_eager", "members_muon",
                     "members_streaming", "members_streaming_eager", "members_sparseloco",
                     "norm_clipping", "trimmed_mean", "majority_vote", "sparseloco_senders",
-                    "sparseloco_trimmed", "delayed_after", "eager_after", "eager_feedback_after",
-                    "streaming_inner_after", "streaming_eager_after", "members_eager_after"),
+                    "sparseloco_trimmed", "sparseloco_summed", "sparseloco_summed_all",
+                    "delayed_after", "eager_after", "eager_feedback_after", "streaming_inner_after",
+                    "streaming_eager_after", "members_eager_after"),
     [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DiLoCoGolden, WeightsAndStateFollowTheTrace) {

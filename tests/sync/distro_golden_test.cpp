@@ -48,7 +48,7 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         "[distro]\nchunk = {}\nk = {}\nfixed_k = {}\ndecay = {}\nvalues = \"{}\"\nfeedback = {}\n"
         "aggregate = \"{}\"\nupdate = \"{}\"\ntransform = \"{}\"\nclient = \"{}\"\n"
         "local_steps = {}\nlocal_update = \"{}\"\noverlap = {}\nlook_ahead = {}\n"
-        "muon_momentum = {}\nmuon_scale = {}\n",
+        "muon_momentum = {}\nmuon_scale = {}\nsum_wire = \"{}\"\nsum_k = {}\n",
         robust ? print_json(trace_["rule"]) : "\"mean\"", print_json(trace_["steps"]),
         print_json(trace_["betas"][0]), print_json(trace_["betas"][1]), print_json(trace_["eps"]),
         print_json(trace_["wd"]), print_json(trace_["clip"]), print_json(trace_["chunk"]),
@@ -56,7 +56,8 @@ class DistroGolden : public testing::TestWithParam<const char*> {
         text("values"), print_json(trace_["feedback"]), text("aggregate"), text("update"),
         text("transform"), text("client"), print_json(trace_["local_steps"]), text("local_update"),
         print_json(trace_["overlap"]), print_json(trace_["look_ahead"]),
-        trace_.value("muon_momentum", 0.9), trace_.value("muon_scale", 0.2));
+        trace_.value("muon_momentum", 0.9), trace_.value("muon_scale", 0.2),
+        trace_.value("sum_wire", "same"), trace_.value("sum_k", 0));
   }
 
   // Momentum in the parameters' domain.
@@ -96,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(Traces, DistroGolden,
                                          "overlap", "overlap_adamw", "look_ahead", "stateless",
                                          "stateless_clip", "stateless_sign", "stateless_adamw",
                                          "stateless_overlap", "norm_clipping", "trimmed_mean",
-                                         "majority_vote"),
+                                         "majority_vote", "summed", "summed_all", "summed_overlap",
+                                         "summed_stateless"),
                          [](const auto& name) { return std::string(name.param); });
 
 TEST_P(DistroGolden, WeightsFollowTheTrace) {

@@ -15,6 +15,7 @@
 #include "thinwire/base/payload_format.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/aggregation.h"
+#include "thinwire/codec/top_k.h"
 #include "thinwire/method/tiles.h"
 
 namespace thinwire::codec {
@@ -142,5 +143,62 @@ class SparseRows {
   std::vector<float> rows_;
   std::vector<const float*> places_;
 };
+
+// The mean of several messages as one message, in an encoding of its own, so that a receiver needs
+// one message however many members there are. In the slots of a tile it is
+//   S = sum of weight * value      in fp32, in the order of the messages
+//   W = sum of the weights         of those that sent the slot, or of all
+// of which the slots with the largest |S| are kept, as S / W: global top-k (Shi et al. 2019, "A
+// Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low Bandwidth
+// Networks", arXiv 1901.04359).
+
+// What is added up, and how the result is encoded. Both plans have the same tiles.
+struct SparseSumForm {
+  method::TilePlan sent;
+  ValueFormat sent_values = ValueFormat::kF32;
+  method::TilePlan kept;  // of the sum: as many slots of each tile at most
+  ValueFormat values = ValueFormat::kF32;
+  method::SlotMean mean = method::SlotMean::kOfSenders;
+};
+
+// The bits depend neither on the number of threads nor on the instruction set. 8 bytes a slot.
+class SparseSum {
+ public:
+  // The threads must outlive it.
+  SparseSum(const SparseSumForm& form, ThreadPool& threads);
+
+  // Sets the sum to zero.
+  void begin();
+  // Adds a message of weight > 0. After a failure the sum is of no use until the next begin().
+  Result<void> add(std::span<const uint8_t> message, float weight);
+  // The mean as encode_sparse writes it; begin() comes before the next add().
+  Bytes finish();
+
+ private:
+  void add_segment(size_t segment, float weight);
+  void keep_tile(size_t tensor, int64_t tile, TopK& top_k);
+  size_t place(size_t tensor, int64_t tile) const {
+    return static_cast<size_t>(places_[tensor] + tile * shapes_[tensor].slots);
+  }
+
+  ThreadPool& threads_;
+  const std::vector<SparseShape> sent_shapes_;
+  const std::vector<SparseShape> shapes_;
+  const ValueFormat values_;
+  const method::SlotMean mean_;
+  SparseMessage message_;
+  std::vector<int64_t> places_;  // by tensor: of its first slot in the arrays below
+  std::vector<float> sums_;
+  std::vector<float> weights_;  // of the senders of a slot
+  float all_ = 0;               // the sum of all weights
+  SparseTiles kept_;
+  std::vector<uint32_t> guesses_;  // by tile; see TopK::take
+};
+
+// Reduces what a member sent to what a sum leaves out of it: entries of tiles in which the sum has
+// as many slots as it may, and whose slots are not among these. `sum`: decoded, of `kept` shapes.
+// Returns whether anything is left.
+bool keep_left_out(std::span<const SparseShape> sent_shapes, std::span<const SparseShape> kept,
+                   const SparseMessage& sum, SparseTiles& sent);
 
 }  // namespace thinwire::codec

@@ -293,10 +293,7 @@ void RunWatch::close(const membership::Closing& closing, bool earlier, double no
 
 // The sum, where the coordinator forms one, or what the others sent.
 uint64_t RunWatch::received_for(const Commit& commit, uint64_t members) const {
-  if (sums_ && sums_->applies(commit)) {
-    const uint64_t contribution = sync::summed(commit).front().bytes;
-    return members * sync::sum_bytes(*sums_->codec, contribution);
-  }
+  if (sums_ && sums_->applies(commit)) return members * sums_->bytes(sync::summed(commit));
   uint64_t sent = 0;
   for (const Contribution& one : commit.contributions) sent += one.bytes;
   return (members - 1) * sent;

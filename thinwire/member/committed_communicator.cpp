@@ -84,27 +84,53 @@ Result<Commit> CommittedCommunicator::commit(const transport::Key& key) {
   return follower_.commit(operation->second.round, key.fragment);
 }
 
+std::vector<transport::Delivery> CommittedCommunicator::listed(const Commit& commit) const {
+  std::vector<transport::Delivery> deliveries;
+  for (const Contribution& one : sync::summed(commit)) {
+    const bool late = one.round != commit.operation.round;
+    deliveries.push_back({one.member, nullptr, late ? membership::late_share(plan_, one) : 0});
+  }
+  return deliveries;
+}
+
 Result<std::vector<transport::Delivery>> CommittedCommunicator::fetch(const Commit& commit) {
   const auto payloads = follower_.payloads(commit);
   if (!payloads) return tl::unexpected(payloads.error());
-  std::vector<transport::Delivery> deliveries;
+  std::vector<transport::Delivery> deliveries = listed(commit);
+  auto delivery = deliveries.begin();
   for (size_t i = 0; i < payloads->size(); ++i) {
     const Contribution& one = commit.contributions[i];
     if (one.bytes == 0) continue;
     if (one.member != id_) traffic_.received += one.bytes;
-    const bool late = one.round != commit.operation.round;
-    deliveries.push_back(
-        {one.member, (*payloads)[i], late ? membership::late_share(plan_, one) : 0});
+    (delivery++)->payload = (*payloads)[i];
   }
   return deliveries;
 }
 
 Result<std::vector<transport::Delivery>> CommittedCommunicator::wait_all_gather(
-    const transport::Key& key, double /*timeout_s*/) {
+    const transport::Key& key, double timeout_s) {
+  auto gathered = wait_gathered(key, timeout_s, {});
+  if (!gathered) return tl::unexpected(gathered.error());
+  return std::move(gathered->committed);
+}
+
+Result<transport::Gathered> CommittedCommunicator::wait_gathered(const transport::Key& key,
+                                                                 double /*timeout_s*/,
+                                                                 const AcceptsSum& accepts) {
   const auto commit = this->commit(key);
   operations_.erase(key);
   if (!commit) return tl::unexpected(commit.error());
-  return fetch(*commit);
+  if (accepts) {
+    auto sum = follower_.sum(*commit, 1);
+    if (!sum) return tl::unexpected(sum.error());
+    if (*sum != nullptr) {
+      traffic_.received += (*sum)->size();
+      if (accepts(**sum)) return transport::Gathered{listed(*commit), *std::move(sum)};
+    }
+  }
+  auto deliveries = fetch(*commit);
+  if (!deliveries) return tl::unexpected(deliveries.error());
+  return transport::Gathered{*std::move(deliveries), nullptr};
 }
 
 // Where late contributions count, what is left out now may be part of a later sum.
@@ -128,7 +154,7 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   if (!opening) return tl::unexpected(opening.error());
   const float factor =
       membership::mean_factor(plan_, *opening, operation.from, sync::summed(*commit));
-  const auto sum = follower_.sum(*commit, *operation.codec, factor);
+  const auto sum = follower_.sum(*commit, factor);
   if (!sum) return tl::unexpected(sum.error());
   if (*sum != nullptr) {
     traffic_.received += (*sum)->size();

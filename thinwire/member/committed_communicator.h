@@ -9,7 +9,8 @@
 // Otherwise, and where it hears of no sum in time, a member fetches all contributions and forms the
 // whole sum itself; it then receives members - 1 encoded buffers. If the commit leaves members out,
 // the sum is scaled up to a mean over those that it lists (sync/committed_sum.h). Where late
-// contributions count (sync.late), a commit may also list those of the fragment's last turn.
+// contributions count (sync.late), a commit may also list those of the fragment's last turn. Sums
+// of gathered payloads (sync::GatheredSums) come in the same way.
 //
 // A member that is in a round's roster but does not contribute to one of its operations offers an
 // empty payload, which the commit lists and no member reads: the coordinator then knows that it
@@ -73,6 +74,8 @@ class CommittedCommunicator final : public transport::Communicator {
                         const transport::Contributors& from) override;
   Result<std::vector<transport::Delivery>> wait_all_gather(const transport::Key& key,
                                                            double timeout_s) override;
+  Result<transport::Gathered> wait_gathered(const transport::Key& key, double timeout_s,
+                                            const AcceptsSum& accepts) override;
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec, const transport::Contributors& from) override;
   Result<bool> left_out(const transport::Key& key, double timeout_s) override;
@@ -80,7 +83,7 @@ class CommittedCommunicator final : public transport::Communicator {
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override;
   void cancel(const transport::Key& key) override { operations_.erase(key); }
-  // Throws Error: groups of members cannot be formed yet.
+  // Throws Error: members form no groups (method/commands.cpp).
   std::unique_ptr<Communicator> split(std::span<const int> members) override;
   void leave() override { follower_.end_waits(); }
   void abort(const std::string&) override { follower_.end_waits(); }
@@ -99,7 +102,10 @@ class CommittedCommunicator final : public transport::Communicator {
   Operation& start(const transport::Key& key, const transport::Contributors& from);
   void offer(const transport::Key& key, const Operation& operation, Bytes payload);
   Result<thinwire::Commit> commit(const transport::Key& key);
-  // The payloads of the contributions that count, but for empty ones, in the commit's order.
+  // The contributions that count, but for empty ones, in the commit's order, without their
+  // payloads.
+  std::vector<transport::Delivery> listed(const Commit& commit) const;
+  // The same with their payloads.
   Result<std::vector<transport::Delivery>> fetch(const Commit& commit);
 
   Follower& follower_;

@@ -244,11 +244,11 @@ Result<std::vector<std::shared_ptr<const Bytes>>> Follower::Impl::payloads(const
   return payloads;
 }
 
-Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit,
-                                                         const WireCodec& codec, float factor) {
+Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit, float factor) {
   const uint64_t round = commit.operation.round;
   const std::vector<Contribution> listed = sync::summed(commit);
   MemberMachine::SumSaid found;
+  bool fits = false;
   {
     const Lock lock(mutex_);
     if (!machine_.forms_sum(commit)) return nullptr;
@@ -265,11 +265,10 @@ Result<std::shared_ptr<const Bytes>> Follower::Impl::sum(const Commit& commit,
     if (!wait_shown(waiting, ready)) return over();
     if (machine_.sum_said(contributions) == nullptr) machine_.form_sum(contributions);
     found = *machine_.sum_said(contributions);
+    fits = machine_.fits_sum(found.sum, listed);
   }
   Result<std::shared_ptr<const Bytes>> sum = nullptr;
-  if (found.sum.format == codec.of_sum().type &&
-      std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor) &&
-      found.sum.bytes == sync::sum_bytes(codec, listed.front().bytes)) {
+  if (fits && std::bit_cast<uint32_t>(found.sum.factor) == std::bit_cast<uint32_t>(factor)) {
     sum = fetch(found.id(), found.holder, transport::Priority::kRound);
   }
   with_machine([&](MemberMachine& machine) { machine.taken(found.id()); });
@@ -402,9 +401,8 @@ Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
 Result<std::vector<std::shared_ptr<const Bytes>>> Follower::payloads(const Commit& commit) {
   return impl_->payloads(commit);
 }
-Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, const WireCodec& codec,
-                                                   float factor) {
-  return impl_->sum(commit, codec, factor);
+Result<std::shared_ptr<const Bytes>> Follower::sum(const Commit& commit, float factor) {
+  return impl_->sum(commit, factor);
 }
 void Follower::offer(uint64_t round, uint32_t fragment, Bytes payload,
                      const membership::Spent& spent) {

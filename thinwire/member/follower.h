@@ -19,7 +19,6 @@
 #include "thinwire/base/bytes.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/signature.h"
-#include "thinwire/base/wire.h"
 #include "thinwire/member/member.h"
 #include "thinwire/member/member_machine.h"
 #include "thinwire/membership/messages.h"
@@ -96,12 +95,11 @@ class Follower {
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   // The payloads of a commit, in its order; waits until all have arrived.
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
-  // The sum of what a commit lists, encoded in `format` and multiplied by `factor`, if the
-  // coordinator forms it; waits until it has arrived. Null: it has to be formed from payloads(),
+  // The sum of what a commit lists, encoded and multiplied by `factor`, if the coordinator forms it
+  // (sync::SumRule); waits until it has arrived. Null: it has to be formed from payloads(),
   // because the coordinator does not form it, has not said within a twentieth of the time-out that
   // it has, or formed another one, or because nobody has it any more.
-  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, const WireCodec& codec,
-                                           float factor);
+  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, float factor);
   // Announces and stores `payload`, and offers it until its round is closed, or, if late
   // contributions count, until it may no longer. `spent`: in the round.
   void offer(uint64_t round, uint32_t fragment, Bytes payload, const membership::Spent& spent);

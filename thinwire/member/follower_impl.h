@@ -59,8 +59,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
   Result<std::shared_ptr<const Bytes>> payload(const Contribution& contribution);
-  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, const WireCodec& codec,
-                                           float factor);
+  Result<std::shared_ptr<const Bytes>> sum(const Commit& commit, float factor);
   void offer(uint64_t round, uint32_t fragment, Bytes payload, const membership::Spent& spent);
   Result<std::vector<membership::Evaluation>> evaluations(int64_t steps, bool due);
   void show_why_silent();

@@ -206,6 +206,12 @@ class MemberMachine {
   bool forms_sum(const Commit& commit) const {
     return settings_.sums && settings_.sums->applies(commit);
   }
+  // Whether what is said may be a sum of these contributions; only if one is formed of them. A
+  // member that forms it itself has said so without bytes.
+  bool fits_sum(const membership::Sum& sum, const std::vector<Contribution>& listed) const {
+    return sum.bytes > 0 && sum.format == settings_.sums->format() &&
+           settings_.sums->fits(sum.bytes, listed);
+  }
   // The sum of these contributions (sync::digest_of); null: nobody has said anything of it.
   const SumSaid* sum_said(const Sha256& contributions) const;
   // Until when it is waited for.

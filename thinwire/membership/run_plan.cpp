@@ -216,6 +216,14 @@ float late_share(const RunPlan& plan, const Contribution& late) {
   return static_cast<float>(static_cast<double>(late.weight) / static_cast<double>(rows));
 }
 
+float share_of(const RunPlan& plan, const Opening& opening, const Contribution& listed) {
+  if (listed.round != opening.round) return late_share(plan, listed);
+  for (const RoundMember& member : step_of(opening, 0, 0).roster) {
+    if (member.id == listed.member) return member.weight;
+  }
+  return 0;
+}
+
 float mean_factor(const RunPlan& plan, const Opening& opening, const std::vector<int>& from,
                   const std::vector<Contribution>& listed) {
   uint64_t all = 0;

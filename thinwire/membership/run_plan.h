@@ -140,6 +140,9 @@ uint64_t room_for_members(const RunPlan& plan, const Options& options);
 
 // The share that the rows of a contribution to an earlier round had in the batch of that round.
 float late_share(const RunPlan& plan, const Contribution& late);
+// The same of any contribution that a commit of this round lists; one to this round has the share
+// that its member has in the round (RoundMember::weight).
+float share_of(const RunPlan& plan, const Opening& opening, const Contribution& listed);
 
 // The factor that turns a sum over what a commit lists into a mean: members weight what they send
 // by their share of the rows of all contributors, and a commit may leave some out, or list late

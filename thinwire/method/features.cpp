@@ -83,6 +83,8 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"privacy.clip", {clip}},
       {"privacy.noise", {noise}},
       {"privacy.sampling", {sampling}},
+      {"distro.sum_wire", Ways{{}}},
+      {"sparseloco.sum_wire", Ways{{}}},
       {"sum_wire", {{"wire=int1"}}},
       {"sync.absent", {outer}},
       {"sync.late", {outer}},

@@ -22,6 +22,18 @@ void exchange(Amount& amount, double members, double received) {
   amount.round_trips /= kSumRoundTrips;
 }
 
+// Members receive the sum of what is gathered, where the coordinator forms it.
+void receive_sum(Traffic& traffic, config::Sums sums, int members) {
+  const GatheredSum& gathered = traffic.gathered_sum;
+  const auto contributions = static_cast<uint64_t>(members);
+  const bool formed =
+      gathered.sum > 0 && coordinator_sums(sums, contributions, gathered.payload, gathered.sum);
+  if (!formed) return;
+  const double saved = (members - 1) * gathered.payload - gathered.sum;
+  traffic.received_bytes -= saved * gathered.rounds;
+  for (Piece& piece : traffic.pieces) piece.received_bytes -= saved;
+}
+
 }  // namespace
 
 bool coordinator_sums(config::Sums sums, uint64_t contributions, double bytes, double sum_bytes) {
@@ -35,6 +47,7 @@ Traffic hosted_traffic(Traffic traffic, config::Sums sums, int members) {
   const auto is_sum = [](const Piece& piece) { return piece.round_trips == kSumRoundTrips; };
   const bool sum = traffic.pieces.empty() ? traffic.round_trips == kSumRoundTrips
                                           : std::ranges::any_of(traffic.pieces, is_sum);
+  receive_sum(traffic, sums, members);
   if (!sum || members < 2) return traffic;
   const auto received = [&](const auto& amount) {
     const double bytes = contribution_of(amount, members);

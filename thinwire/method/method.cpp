@@ -36,6 +36,7 @@ Traffic per_step(const Traffic& of_round, const schedule::Rounds& rounds) {
   traffic.sent_bytes *= share;
   traffic.received_bytes *= share;
   traffic.round_trips *= share;
+  traffic.gathered_sum.rounds *= share;
   return traffic;
 }
 

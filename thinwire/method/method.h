@@ -41,6 +41,14 @@ struct ExchangeParts {
   bool in_turn = false;
 };
 
+// Payloads that everybody receives from everybody, where their sum may come in their place
+// (docs/hosts.md, "Sums").
+struct GatheredSum {
+  double payload = 0;  // bytes
+  double sum = 0;      // bytes; 0: there is none
+  double rounds = 1;   // in a step
+};
+
 // The cost of one member's own frames (not of TLS or TCP) in one training step, as the mean over a
 // run's steps. With payloads of varying size `exact` is false and the numbers are upper bounds.
 struct Traffic {
@@ -52,6 +60,7 @@ struct Traffic {
   int64_t overlap_after = 0;       // rounds at the start of the run that are waited for at once
   std::vector<Piece> pieces = {};  // of a round, evenly spread over it; empty: all at once
   double sum_share = 1;            // as in Piece
+  GatheredSum gathered_sum = {};   // with one piece at most
 };
 
 // Bytes of a member's optimizer and synchronisation state, by whether replicas must agree on it,

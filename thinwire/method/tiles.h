@@ -9,11 +9,15 @@
 #include <vector>
 
 #include "thinwire/base/block_sizes.h"
+#include "thinwire/base/payload_format.h"
 #include "thinwire/base/tensor_view.h"
+#include "thinwire/config/fields.h"
+#include "thinwire/config/recipe.h"
 
 namespace thinwire::method {
 
 inline constexpr int64_t kMaxChunk = kMaxTileSide;
+inline constexpr int64_t kMaxTileSlots = kMaxChunk * kMaxChunk;
 
 // By what the sum of the members' values of a slot is divided: by the weight of those that sent the
 // slot, or of all.
@@ -21,6 +25,28 @@ enum class SlotMean : uint8_t { kOfSenders, kOfAll };
 inline constexpr std::string_view kSlotMeanNames[] = {"mean_of_senders", "mean_of_all"};
 using Names = std::span<const std::string_view>;
 constexpr Names names_of(SlotMean) { return kSlotMeanNames; }
+
+// In which number format members receive the mean of their payloads (codec::SparseSum); same: they
+// receive the payloads, and add up the values as they are.
+enum class SlotSumWire : uint8_t { kSame, kF32, kBf16, kInt8, kTwoBit, kOneBit };
+inline constexpr std::string_view kSlotSumWireNames[] = {"same", "fp32", "bf16",
+                                                         "int8", "2bit", "1bit"};
+constexpr Names names_of(SlotSumWire) { return kSlotSumWireNames; }
+
+// The fields sum_wire and sum_k of the methods that send slots of tiles.
+struct SlotSums {
+  SlotSumWire wire = SlotSumWire::kSame;
+  int64_t k = 0;  // slots of a full tile; 0: all that were sent
+
+  bool formed() const { return wire != SlotSumWire::kSame; }
+  ValueFormat values() const;
+  // Of a tile of `all` slots, where as many are full.
+  int64_t kept(int64_t all) const { return k == 0 ? all : k; }
+  // `unit`: of what is sent.
+  void describe(config::Fields& fields, const char* unit);
+  // Throws UsageError, in the name of the table. `sent`: the table's k.
+  void check(std::string_view table, int64_t sent, const config::Recipe& recipe) const;
+};
 
 // One tensor seen as a matrix rows x columns (a vector is one row; all but the last dimension count
 // as rows) and cut into tiles of tile_rows x tile_columns, row-major over the grid.

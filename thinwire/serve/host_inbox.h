@@ -72,7 +72,7 @@ struct FetchedPart {
 struct StoredSum {
   membership::Sum sum;
   size_t contributions;
-  uint64_t bytes;  // of each
+  uint64_t bytes;  // of each, the mean
   double begun;    // when the first of them was requested
   Result<void> done;
 };

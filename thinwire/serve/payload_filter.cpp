@@ -9,31 +9,16 @@
 #include <utility>
 
 #include "thinwire/base/digest.h"
-#include "thinwire/method/architectures/architecture.h"
-#include "thinwire/method/memory/gradient_store.h"
-#include "thinwire/method/optimizers/optimizer.h"
-#include "thinwire/method/registry.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/serve/near_copies.h"
 #include "thinwire/sync/algorithm.h"
 #include "thinwire/tensor/storage/arena.h"
 
 namespace thinwire::serve {
-namespace {
-
-// What payloads are of: gradients as the optimizer takes them, or where workers train independently
-// the parameters' differences.
-std::vector<TensorSpec> exchanged(const config::Recipe& recipe) {
-  std::vector<TensorSpec> tensors = method::tensors_of(recipe);
-  if (method::find_method(recipe.sync.method).local_updates) return tensors;
-  return method::gradient_tensors(method::optimizer_options(recipe), tensors);
-}
-
-}  // namespace
 
 PayloadCheck payload_check(const config::Recipe& recipe, const membership::RecipePlan& plan,
                            uint64_t run, uint64_t seed) {
-  const tensor::Layout layout(exchanged(recipe));
+  const tensor::Layout layout(sync::exchanged_tensors(recipe));
   const std::shared_ptr<codec::PayloadReader> reader = sync::make_payload_reader(
       method::sync_spec(recipe).method,
       {.layout = layout, .lone_worker = recipe.train.workers == 1, .seed = seed});

@@ -112,17 +112,18 @@ std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
   for (const Contribution& one : parts) {
     if (!state.knows(one.member)) return nullptr;
   }
-  const float factor = membership::mean_factor(
-      plan_, waiting.opening, contributors(waiting.opening, waiting.commit), parts);
+  // The mean of payloads is one whoever has contributed.
+  const float factor =
+      rule_->codec == nullptr
+          ? 1
+          : membership::mean_factor(plan_, waiting.opening,
+                                    contributors(waiting.opening, waiting.commit), parts);
   auto job = std::make_unique<Job>();
-  job->sum = {waiting.opening.round,
-              waiting.commit.operation.fragment,
-              name,
-              rule_->codec->of_sum().type,
-              factor,
-              {},
-              sync::sum_bytes(*rule_->codec, parts.front().bytes)};
+  job->sum = {
+      waiting.opening.round, waiting.commit.operation.fragment, name, rule_->format(), factor, {},
+      rule_->bytes(parts)};
   for (const Contribution& one : parts) {
+    job->shares.push_back(membership::share_of(plan_, waiting.opening, one));
     const PublicKey& key = state.members[static_cast<size_t>(one.member)].key;
     job->holders.push_back(participant_name(key));
   }
@@ -148,7 +149,7 @@ void SumMaker::begin(std::unique_ptr<Job> job, double now) {
   job_ = std::move(job);
   job_->number = ++jobs_;
   job_->begun = now;
-  job_->running.emplace(*rule_->codec, job_->parts.front().bytes);
+  job_->running = rule_->begin(job_->parts);
   request();
 }
 
@@ -173,20 +174,21 @@ void SumMaker::give_up(double now) {
   job_.reset();
 }
 
-void SumMaker::take(FetchedPart part, double now) {
-  if (job_ == nullptr || part.job != job_->number) return;
-  if (!part.bytes) {
+void SumMaker::take(FetchedPart fetched, double now) {
+  if (job_ == nullptr || fetched.job != job_->number) return;
+  if (!fetched.bytes) {
     // An earlier coordinator may have fetched it, for example.
-    const bool elsewhere = copies_ && job_->not_copied.insert(part.index).second;
-    if (elsewhere) return fetch(part.index, job_->holders[part.index]);
+    const bool elsewhere = copies_ && job_->not_copied.insert(fetched.index).second;
+    if (elsewhere) return fetch(fetched.index, job_->holders[fetched.index]);
     return give_up(now);
   }
-  job_->arrived.emplace(part.index, *std::move(part.bytes));
+  job_->arrived.emplace(fetched.index, *std::move(fetched.bytes));
   for (auto next = job_->arrived.find(job_->added); next != job_->arrived.end();
        next = job_->arrived.find(job_->added)) {
     const auto bytes = std::make_shared<const Bytes>(std::move(next->second));
     job_->arrived.erase(next);
-    if (!job_->running->add({job_->parts[job_->added].member, bytes})) return give_up(now);
+    const transport::Delivery part{job_->parts[job_->added].member, bytes};
+    if (!job_->running->add(part, job_->shares[job_->added])) return give_up(now);
     ++job_->added;
     request();
   }
@@ -200,6 +202,7 @@ void SumMaker::finish() {
   const auto blob = std::make_shared<const Bytes>(*std::move(coded));
   membership::Sum sum = job->sum;
   sum.payload = transport::blob_id(*blob).name;
+  sum.bytes = blob->size();
   stored_.push_back({sum.round, sum.payload});
   courier_.put(
       blob, transport::Priority::kRound,

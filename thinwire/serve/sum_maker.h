@@ -35,7 +35,7 @@ class SumChoice {
  public:
   struct Exchange {
     uint64_t contributions = 0;  // 3 or more
-    uint64_t bytes = 0;          // of each
+    uint64_t bytes = 0;          // of each, the mean
     uint64_t sum_bytes = 0;
     double down_bytes_s = 0;  // of the slowest member's link; 0: not known
   };
@@ -75,7 +75,7 @@ class SumMaker {
   std::vector<membership::Sum> tick(const membership::State& state, double now,
                                     const std::function<bool(const Sha256&)>& is_used,
                                     const std::function<double(const PublicKey&)>& down_bytes_s);
-  void take(FetchedPart part, double now);
+  void take(FetchedPart fetched, double now);
   // A sum that the store has acknowledged: what to tell the members.
   std::optional<membership::Sum> take(const StoredSum& stored, double now);
 
@@ -89,15 +89,18 @@ class SumMaker {
     double begun = 0;
     membership::Sum sum;  // but for the payload
     std::vector<Contribution> parts;
-    std::vector<std::string> holders;  // of the parts
-    std::optional<sync::RunningSum> running;
+    std::vector<float> shares;         // of the parts
+    std::vector<std::string> holders;  // likewise
+    std::unique_ptr<sync::RunningSum> running;
     std::map<size_t, Bytes> arrived;
     size_t requested = 0;         // parts, from the first on
     size_t added = 0;             // likewise
     std::set<size_t> not_copied;  // parts of which there is no copy
 
     SumChoice::Exchange exchange() const {
-      return {parts.size(), parts.front().bytes, sum.bytes, 0};
+      uint64_t bytes = 0;
+      for (const Contribution& one : parts) bytes += one.bytes;
+      return {parts.size(), bytes / parts.size(), sum.bytes, 0};
     }
   };
   struct Stored {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -17,6 +18,7 @@
 #include "thinwire/base/wire.h"
 #include "thinwire/codec/payload.h"
 #include "thinwire/method/sync_spec.h"
+#include "thinwire/sync/member_sum.h"
 #include "thinwire/sync/strategy.h"
 #include "thinwire/tensor/storage/arena.h"
 #include "thinwire/tensor/storage/gradient_sink.h"
@@ -64,6 +66,11 @@ struct Algorithm {
                                                     const PayloadSource& source) = nullptr;
   // The formats of members' dense values and of their sums; null, or none: it forms no such sums.
   std::optional<SumFormats> (*sums_in)(const config::Section& options) = nullptr;
+  // How sums of gathered payloads are formed; null, or none: everybody needs each of them. Asks for
+  // the tensors that are exchanged only if there are some.
+  std::optional<GatheredSums> (*gathered_sums)(
+      const config::Section& options,
+      const std::function<std::vector<TensorSpec>()>& exchanged) = nullptr;
   // Turns what a member sent into a direction over all weights. Null: audits are refused. The
   // layout must outlive the reader.
   std::unique_ptr<ContributionReader> (*contributions)(const config::Section& options,
@@ -84,6 +91,12 @@ std::unique_ptr<codec::PayloadReader> make_payload_reader(const method::Algorith
 
 // Null for an algorithm that sends no sums of dense values.
 const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm);
+// None for an algorithm whose members need every payload.
+std::optional<GatheredSums> gathered_sums(const config::Recipe& recipe);
+
+// The tensors that are exchanged: gradients as the optimizer takes them, or where workers train
+// independently the parameters' differences.
+std::vector<TensorSpec> exchanged_tensors(const config::Recipe& recipe);
 
 // Throws UsageError if what members send could not be compared with gradients.
 void check_contributions_readable(const method::AlgorithmSpec& algorithm);

@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
+#include "thinwire/base/payload_format.h"
+#include "thinwire/base/threads.h"
+#include "thinwire/codec/sparse.h"
 #include "thinwire/method/method.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/sync/algorithm.h"
@@ -64,22 +68,71 @@ Result<void> for_pieces(std::span<float> values, const Piece& piece) {
   return {};
 }
 
+// A sum of gathered payloads, which have been checked.
+class PayloadSum final : public RunningSum {
+ public:
+  explicit PayloadSum(std::shared_ptr<const GatheredSums> sums)
+      : sums_(std::move(sums)), sum_(sums_->form, thread_) {
+    sum_.begin();
+  }
+
+  Result<void> add(const transport::Delivery& contribution, float share) override {
+    const std::span<const uint8_t> payload = *contribution.payload;
+    if (payload.size() < kPayloadHeaderBytes) {
+      return fail(FailureKind::kCorruptPayload, "a payload is shorter than its header");
+    }
+    return sum_.add(payload.subspan(kPayloadHeaderBytes), sums_->by_share ? share : 1.0f);
+  }
+  Result<Bytes> finish(float /*factor*/) override { return sum_.finish(); }
+
+ private:
+  const std::shared_ptr<const GatheredSums> sums_;
+  ThreadPool thread_{1};
+  codec::SparseSum sum_;
+};
+
+double mean_bytes(const std::vector<Contribution>& listed) {
+  double bytes = 0;
+  for (const Contribution& one : listed) bytes += static_cast<double>(one.bytes);
+  return bytes / static_cast<double>(listed.size());
+}
+
 }  // namespace
 
 bool SumRule::applies(const Commit& commit) const {
   const std::vector<Contribution> parts = summed(commit);
   if (parts.empty()) return false;
-  const uint64_t bytes = parts.front().bytes;
-  return method::coordinator_sums(who, parts.size(), static_cast<double>(bytes),
-                                  static_cast<double>(sum_bytes(*codec, bytes)));
+  return method::coordinator_sums(who, parts.size(), mean_bytes(parts),
+                                  static_cast<double>(bytes(parts)));
+}
+
+uint64_t SumRule::bytes(const std::vector<Contribution>& listed) const {
+  return codec == nullptr ? gathered->bytes(listed.size())
+                          : sum_bytes(*codec, listed.front().bytes);
+}
+
+WireType SumRule::format() const {
+  return codec == nullptr ? WireType::kF32 : codec->of_sum().type;
+}
+
+bool SumRule::fits(uint64_t size, const std::vector<Contribution>& listed) const {
+  return codec == nullptr ? size <= bytes(listed) : size == bytes(listed);
+}
+
+std::unique_ptr<RunningSum> SumRule::begin(const std::vector<Contribution>& listed) const {
+  if (codec == nullptr) return std::make_unique<PayloadSum>(gathered);
+  return std::make_unique<DenseSum>(*codec, listed.front().bytes);
 }
 
 std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
   if (recipe.sync.sums == config::Sums::kMembers) return std::nullopt;
   if (recipe.sync.aggregation().robust()) return std::nullopt;  // members need every contribution
   const WireCodec* const codec = sum_codec(method::sync_spec(recipe).method);
-  if (codec == nullptr) return std::nullopt;
-  return SumRule{recipe.sync.sums, codec};
+  if (codec != nullptr) return SumRule{recipe.sync.sums, codec};
+  auto gathered = gathered_sums(recipe);
+  if (!gathered) return std::nullopt;
+  return SumRule{recipe.sync.sums, nullptr,
+                 std::make_shared<const GatheredSums>(*std::move(gathered))};
 }
 
 std::vector<Contribution> summed(const Commit& commit) {
@@ -112,10 +165,10 @@ Result<void> sum_committed(const WireCodec& codec, const Deliveries& listed, flo
   });
 }
 
-RunningSum::RunningSum(const WireCodec& codec, uint64_t bytes)
+DenseSum::DenseSum(const WireCodec& codec, uint64_t bytes)
     : codec_(codec), bytes_(bytes), sum_(wire_values(codec.type, bytes)) {}
 
-Result<void> RunningSum::add(const transport::Delivery& contribution) {
+Result<void> DenseSum::add(const transport::Delivery& contribution, float /*share*/) {
   auto checked = check_length(contribution, bytes_);
   if (!checked) return checked;
   return for_pieces(sum_, [&](size_t first, std::span<float> piece) {
@@ -123,7 +176,7 @@ Result<void> RunningSum::add(const transport::Delivery& contribution) {
   });
 }
 
-Result<Bytes> RunningSum::finish(float factor) {
+Result<Bytes> DenseSum::finish(float factor) {
   const WireType type = codec_.of_sum().type;
   Bytes coded(wire_bytes(type, sum_.size()));
   auto done = for_pieces(sum_, [&](size_t first, std::span<float> piece) {

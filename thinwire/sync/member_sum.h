@@ -9,14 +9,21 @@
 // Where none was committed the result is zero.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "thinwire/base/aggregate.h"
+#include "thinwire/base/bytes.h"
 #include "thinwire/base/round.h"
+#include "thinwire/base/threads.h"
 #include "thinwire/base/wire.h"
+#include "thinwire/codec/payload.h"
+#include "thinwire/codec/sparse.h"
 #include "thinwire/transport/communicator.h"
 
 namespace thinwire::sync {
@@ -57,6 +64,55 @@ class MemberSum {
   const AggregateOptions options_;
   transport::Communicator& communicator_;
   std::map<transport::Key, Gathering> gathering_;
+};
+
+// Sparse payloads are gathered. Where a method says so, their mean has an encoding of its own, and
+// all members use what that decodes to, whoever has formed it (docs/hosts.md, "Sums").
+
+// How the payloads that members gather become one sum, of which all of them use what it decodes to
+// (fields sum_wire and sum_k).
+struct GatheredSums {
+  codec::SparseSumForm form;
+  // Whether payloads count by their members' shares of the round's batch; otherwise members have
+  // multiplied what they send, and all count alike.
+  bool by_share = false;
+  // The largest sum of so many payloads, in bytes.
+  std::function<uint64_t(uint64_t payloads)> bytes;
+};
+
+// What a member receives of a round: the mean. Used by one thread.
+class GatheredMean {
+ public:
+  // The threads must outlive it.
+  GatheredMean(GatheredSums sums, ThreadPool& threads);
+
+  // For the wait: takes a mean that another has formed.
+  transport::Communicator::AcceptsSum accepts();
+  // Ends the wait: forms the mean where the payloads have come, each with its weight, above 0. `id`
+  // says where they belong, but for their senders. kCorruptPayload or kStaleRound, naming a
+  // member, if one of them cannot be read.
+  Result<void> take(const transport::Gathered& gathered, const codec::PayloadId& id,
+                    std::span<const float> weights);
+
+  // The last one, decoded, and its shapes.
+  const codec::SparseMessage& message() const { return message_; }
+  std::span<const codec::SparseShape> shapes() const { return shapes_; }
+  // Reduces what this member sent to what the mean leaves out of it, so that its sender can keep
+  // it; false: nothing (codec::keep_left_out).
+  bool keep_left_out(codec::SparseTiles& sent) const;
+
+ private:
+  Result<void> form(std::span<const transport::Delivery> committed, const codec::PayloadId& id,
+                    std::span<const float> weights);
+  Result<void> read(std::span<const uint8_t> message);
+
+  const GatheredSums sums_;
+  ThreadPool& threads_;
+  const std::vector<codec::SparseShape> sent_shapes_;
+  const std::vector<codec::SparseShape> shapes_;  // of the mean
+  std::optional<codec::SparseSum> sum_;           // once this member forms one
+  codec::SparseMessage message_;
+  std::shared_ptr<const Bytes> bytes_;  // of the message
 };
 
 }  // namespace thinwire::sync

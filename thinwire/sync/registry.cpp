@@ -1,3 +1,5 @@
+#include "thinwire/method/registry.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -5,6 +7,10 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/codec/wire.h"
+#include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/memory/gradient_store.h"
+#include "thinwire/method/optimizers/optimizer.h"
+#include "thinwire/method/sync_spec.h"
 #include "thinwire/sync/algorithm.h"
 
 namespace thinwire::sync {
@@ -71,6 +77,19 @@ const WireCodec* sum_codec(const method::AlgorithmSpec& algorithm) {
   const std::optional<SumFormats> formats =
       sums_in == nullptr ? std::nullopt : sums_in(algorithm.options);
   return formats ? &codec::wire_codec(*formats) : nullptr;
+}
+
+std::optional<GatheredSums> gathered_sums(const config::Recipe& recipe) {
+  const method::AlgorithmSpec algorithm = method::sync_spec(recipe).method;
+  const auto sums = find(algorithm.name).gathered_sums;
+  if (sums == nullptr) return std::nullopt;
+  return sums(algorithm.options, [&recipe] { return exchanged_tensors(recipe); });
+}
+
+std::vector<TensorSpec> exchanged_tensors(const config::Recipe& recipe) {
+  std::vector<TensorSpec> tensors = method::tensors_of(recipe);
+  if (method::find_method(recipe.sync.method).local_updates) return tensors;
+  return method::gradient_tensors(method::optimizer_options(recipe), tensors);
 }
 
 void check_contributions_readable(const method::AlgorithmSpec& algorithm) {

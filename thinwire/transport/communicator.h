@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -42,6 +43,12 @@ struct Delivery {
   float late_share = 0;
 };
 
+// What was gathered, for callers that need no more than its encoded sum.
+struct Gathered {
+  std::vector<Delivery> committed;   // without their payloads where the sum is there
+  std::shared_ptr<const Bytes> sum;  // null: the caller forms it
+};
+
 // Bytes of this member's own frames since the start.
 struct TrafficCount {
   uint64_t sent = 0;      // a payload for everybody counts once
@@ -67,6 +74,16 @@ class Communicator {
   // missing from it, and so is one whose payload came too late for the commit, perhaps this
   // member's own; kDeadline if a remaining one does not deliver in time.
   virtual Result<std::vector<Delivery>> wait_all_gather(const Key& key, double timeout_s) = 0;
+
+  // The same, or the sum of the committed payloads if another has formed it (docs/hosts.md, "Sums")
+  // and `accepts` says that the caller has taken it. Empty: the caller wants the payloads.
+  using AcceptsSum = std::function<bool(std::span<const uint8_t> sum)>;
+  virtual Result<Gathered> wait_gathered(const Key& key, double timeout_s,
+                                         const AcceptsSum& /*accepts*/) {
+    auto committed = wait_all_gather(key, timeout_s);
+    if (!committed) return tl::unexpected(committed.error());
+    return Gathered{*std::move(committed), nullptr};
+  }
 
   // Starts the sum over contributors of `values` (same length and codec everywhere; unchanged until
   // waited for or cancelled; of a member that follows only the length counts). Each contributor

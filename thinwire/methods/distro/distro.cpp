@@ -24,6 +24,18 @@ method::DistroOptions encoder_options(method::DistroOptions options) {
   return options;
 }
 
+// How the payloads of a round become one mean.
+GatheredSums sums_of(const method::DistroOptions& options, std::span<const TensorSpec> tensors) {
+  const method::DistroOptions of_sum = options.of_sum();
+  const codec::SparseSumForm form = {method::plan_tiles(tensors, options.tiles()), options.values,
+                                     method::plan_tiles(tensors, of_sum.tiles()), of_sum.values,
+                                     options.aggregate};
+  return GatheredSums{form, false, [form](uint64_t payloads) {
+                        return method::sparse_sum_bound(form.sent, form.kept, payloads,
+                                                        form.values);
+                      }};
+}
+
 // A round whose payloads have not been applied.
 struct InFlight {
   Round round;
@@ -37,8 +49,13 @@ class Distro final : public Strategy {
         options_(encoder_options(options)),
         tiles_(options_, worker.gradients.layout()),
         encoder_(options_, tiles_, worker.threads),
-        applier_(options_, worker.spec.aggregate, worker.spec.optim, tiles_, worker.params.layout(),
-                 worker.threads) {
+        received_(options_.sums.formed() ? options_.of_sum() : options_),
+        received_tiles_(received_, worker.gradients.layout()),
+        applier_(received_, worker.spec.aggregate, worker.spec.optim, received_tiles_,
+                 worker.params.layout(), worker.threads) {
+    if (options_.sums.formed()) {
+      mean_.emplace(sums_of(options_, worker.gradients.layout().specs()), worker.threads);
+    }
     if (options_.stateless()) {
       stateless_.emplace(options_, worker.spec.optim, worker.params, worker.gradients,
                          worker.threads);
@@ -146,18 +163,29 @@ class Distro final : public Strategy {
     const Round& round = sent.round;
     const Stopwatch waiting;
     worker_.permits.pause();
-    const auto deliveries =
-        worker_.communicator.wait_all_gather(key(round), worker_.spec.timeout_s);
+    const auto gathered = worker_.communicator.wait_gathered(key(round), worker_.spec.timeout_s,
+                                                             mean_ ? mean_->accepts() : nullptr);
     worker_.permits.resume();
     const double seconds = waiting.seconds();
-    if (!deliveries) return tl::unexpected(deliveries.error());
-    Round applied = round;
-    applied.learning_rate = round.round_rate;
-    auto done = applier_.apply(*deliveries, applied, worker_.params, worker_.gradients);
-    if (done) done = add_back_if_left_out(sent, *deliveries);
+    if (!gathered) return tl::unexpected(gathered.error());
+    auto done = apply(round, *gathered);
+    if (done) done = add_back_left_out(sent, gathered->committed);
     if (!done) return tl::unexpected(done.error());
     forget_redrawn(round);
     return seconds;
+  }
+
+  Result<void> apply(const Round& round, const transport::Gathered& gathered) {
+    Round applied = round;
+    applied.learning_rate = round.round_rate;
+    if (!mean_) {
+      return applier_.apply(gathered.committed, applied, worker_.params, worker_.gradients);
+    }
+    // The members' weights are in what they send (gain).
+    const std::vector<float> weights(gathered.committed.size(), 1.0f);
+    auto done = mean_->take(gathered, id(round), weights);
+    if (done) applier_.apply(mean_->message(), applied, worker_.params, worker_.gradients);
+    return done;
   }
 
   // What the momentum holds of a tensor means nothing in other bases.
@@ -167,15 +195,18 @@ class Distro final : public Strategy {
     }
   }
 
-  // What a commit leaves out stays in the momentum, to be sent later; a stateless client has none.
-  Result<void> add_back_if_left_out(const InFlight& sent,
-                                    std::span<const transport::Delivery> committed) {
+  // What a commit, or its mean, leaves out stays in the momentum, to be sent later; a stateless
+  // client has none.
+  Result<void> add_back_left_out(const InFlight& sent,
+                                 std::span<const transport::Delivery> committed) {
     if (stateless_ || sent.payload.empty()) return {};
     const int self = worker_.communicator.rank();
     const bool included =
         std::ranges::find(committed, self, &transport::Delivery::member) != committed.end();
-    if (included) return {};
-    return encoder_.add_back(sent.payload, id(sent.round));
+    if (!included) return encoder_.add_back(sent.payload, id(sent.round));
+    if (options_.sums.k == 0) return {};  // the mean has all that was sent
+    return encoder_.add_back(sent.payload, id(sent.round),
+                             [this](codec::SparseTiles& own) { return mean_->keep_left_out(own); });
   }
 
   // The factor for the gradient or the local delta: this worker's weight relative to an equal share
@@ -209,7 +240,10 @@ class Distro final : public Strategy {
   method::DistroOptions options_;
   codec::DistroTiles tiles_;
   DistroEncoder encoder_;
+  const method::DistroOptions received_;  // of what is applied: payloads, or their mean
+  const codec::DistroTiles received_tiles_;
   DistroApplier applier_;
+  std::optional<GatheredMean> mean_;
   std::optional<DistroStateless> stateless_;
   std::optional<DistroLookAhead> look_ahead_;
   optim::ArenaNorm norm_;
@@ -270,6 +304,12 @@ const Algorithm kDistro = {
           return codec::sparse_reader(codec::PayloadMethod::kDistro, options.values,
                                       codec::shapes_of(plan), source.seed);
         },
+    .gathered_sums = [](const config::Section& section,
+                        const auto& exchanged) -> std::optional<GatheredSums> {
+      const method::DistroOptions& options = options_of(section);
+      if (!options.sums.formed()) return std::nullopt;
+      return sums_of(options, exchanged());
+    },
     .contributions = [](const config::Section& section, const tensor::Layout& layout,
                         ThreadPool& threads) -> std::unique_ptr<ContributionReader> {
       return std::make_unique<MomentumReader>(options_of(section), layout, threads);

@@ -75,20 +75,23 @@ Result<void> DistroApplier::apply(std::span<const transport::Delivery> deliverie
   const auto decoded = decode(deliveries, round);
   if (!decoded) return tl::unexpected(decoded.error());
   const auto counted = std::span(received_).first(*decoded);
+  const auto aggregate = aggregation(counted);
+  update(counted, aggregate ? &*aggregate : nullptr, round, params, gradients);
+  return {};
+}
+
+void DistroApplier::update(std::span<const codec::SparseMessage> counted,
+                           const codec::Aggregation* aggregate, const Round& round,
+                           tensor::Arena& params, tensor::Arena& gradients) {
   tensor::Arena& target = update_ == TileUpdate::kStore ? gradients : params;
   std::vector<float> shrinks(layout_.size());
   for (size_t tensor = 0; tensor < shrinks.size(); ++tensor) {
     shrinks[tensor] = shrink(tensor, round.learning_rate);
   }
-  const auto aggregate = aggregation(counted);
-  work_->step(
-      counted,
-      {update_, shrinks, round.learning_rate, aggregate.has_value() ? &*aggregate : nullptr},
-      target);
+  work_->step(counted, {update_, shrinks, round.learning_rate, aggregate}, target);
   if (update_ == TileUpdate::kStore) {
     optimizer_->step(params, gradients, {round.number, round.learning_rate}, threads_);
   }
-  return {};
 }
 
 float DistroApplier::shrink(size_t tensor, float lr) const {

@@ -41,6 +41,12 @@ class DistroApplier {
   Result<void> apply(std::span<const transport::Delivery> deliveries, const Round& round,
                      tensor::Arena& params, tensor::Arena& gradients);
 
+  // The same with a message that is decoded: the mean of a round's payloads.
+  void apply(const codec::SparseMessage& mean, const Round& round, tensor::Arena& params,
+             tensor::Arena& gradients) {
+    update({&mean, 1}, nullptr, round, params, gradients);
+  }
+
   // State of the optimizer; equal on every replica.
   std::vector<optim::OptimizerState> state();
   // Resets it to what it is in a new run.
@@ -49,6 +55,8 @@ class DistroApplier {
   }
 
  private:
+  void update(std::span<const codec::SparseMessage> counted, const codec::Aggregation* aggregate,
+              const Round& round, tensor::Arena& params, tensor::Arena& gradients);
   // How many payloads count, which come first in received_ then.
   Result<size_t> decode(std::span<const transport::Delivery> deliveries, const Round& round);
   void decode_segments(std::span<const transport::Delivery> deliveries, const Round& round,

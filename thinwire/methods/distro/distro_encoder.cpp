@@ -30,11 +30,12 @@ Bytes DistroEncoder::encode(const tensor::Arena& gradients, float gain,
   return payload;
 }
 
-Result<void> DistroEncoder::add_back(std::span<const uint8_t> payload, const codec::PayloadId& id) {
+Result<void> DistroEncoder::add_back(std::span<const uint8_t> payload, const codec::PayloadId& id,
+                                     const Reduce& reduce) {
   const auto body = codec::open_payload(payload, id);
   if (!body) return tl::unexpected(body.error());
   auto done = codec::decode_sparse(tiles_.shapes(), options_.values, *body, sent_);
-  if (!done) return done;
+  if (!done || (reduce && !reduce(sent_))) return done;
   for (size_t tensor = 0; tensor < tiles_.shapes().size(); ++tensor) {
     const codec::SparseShape& shape = tiles_.shapes()[tensor];
     const method::TensorTiles& plan = tiles_.plan().tensors[tensor];

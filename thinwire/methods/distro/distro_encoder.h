@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,8 +27,11 @@ class DistroEncoder {
   Bytes encode(const tensor::Arena& gradients, float gain, const codec::PayloadId& id);
 
   // Adds the values in one of this worker's own payloads back to the momentum; `id` is the one it
-  // was encoded with. kCorruptPayload if it does not decode.
-  Result<void> add_back(std::span<const uint8_t> payload, const codec::PayloadId& id);
+  // was encoded with. `reduce`, if it is not empty, says which of them: it removes the others, and
+  // returns whether any are left. kCorruptPayload if the payload does not decode.
+  using Reduce = std::function<bool(codec::SparseTiles& sent)>;
+  Result<void> add_back(std::span<const uint8_t> payload, const codec::PayloadId& id,
+                        const Reduce& reduce = {});
 
   // Sets a tensor's momentum to zero.
   void forget(size_t tensor) { std::ranges::fill(momentum_.tensor(tensor), 0.0f); }

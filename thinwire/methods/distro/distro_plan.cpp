@@ -46,6 +46,7 @@ std::string unlike_runs(const method::DistroOptions& options) {
   }
   if (options.transform != method::DistroTransform::kDct) return "transform = none";
   if (options.feedback) return "feedback = true";
+  if (options.sums.k > 0) return fmt::format("sum_k = {}", options.sums.k);
   if (options.overlap > 0 && !options.look_ahead) return "overlap = 1 without look_ahead";
   if (options.decay < kMinDecay || options.decay > kMaxDecay) {
     return fmt::format("decay = {}", options.decay);

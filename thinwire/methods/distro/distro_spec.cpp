@@ -87,6 +87,7 @@ void check(const config::Recipe& recipe) {
     throw UsageError(fmt::format("[distro] k must be <= chunk * chunk = {}, got {}",
                                  options.chunk * options.chunk, options.k));
   }
+  options.sums.check("distro", options.k, recipe);
   if (options.feedback && options.values == ValueFormat::kF32) {
     throw UsageError(
         "[distro] feedback = true needs values bf16, int8 or 1bit: fp32 values have no error to "
@@ -123,7 +124,7 @@ int64_t payload_bound(const config::Recipe& recipe, std::span<const TensorSpec> 
 // The largest number of bits of one tile: every tile of a tensor may need the bit that says whether
 // it is full, and a tile that is not full needs its count. The sender's Rice parameter costs no
 // more than the best one.
-double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
+double tile_bound_bits(int64_t slots, int64_t kept, int64_t most, int value_bits) {
   const auto count_bits = static_cast<double>(std::bit_width(static_cast<uint64_t>(kept - 1)));
   double best = std::numeric_limits<double>::infinity();
   for (int rice = 0; rice <= kMaxRiceParameter; ++rice) {
@@ -137,9 +138,30 @@ double tile_bound_bits(int64_t slots, int64_t kept, int value_bits) {
       return static_cast<double>(sent * (1 + rice + value_bits) - 1) +
              std::ldexp(static_cast<double>(slots - sent), -rice);
     };
-    best = std::min(best, 1 + std::max(bits(kept), count_bits + bits(kept - 1)));
+    const double partial = count_bits + bits(std::min(most, kept - 1));
+    best = std::min(best, 1 + (most < kept ? partial : std::max(bits(kept), partial)));
   }
   return best;
+}
+
+// Of the tiles of a tensor that have at most `most` slots each.
+int64_t tensor_bound(const TensorTiles& tensor, int64_t most, int value_bits) {
+  const double bits = static_cast<double>(tensor.tiles()) *
+                      tile_bound_bits(tensor.slots(), tensor.kept, most, value_bits);
+  const int64_t whole = segment_tiles(tensor.kept);
+  const int64_t segments = (tensor.tiles() + whole - 1) / whole;
+  // Slots and values of a segment are each padded to a whole byte.
+  return static_cast<int64_t>(std::ceil(bits / 8)) + segments * (kSegmentEntryBytes + 2);
+}
+
+// The sum of a round's payloads; 0: there is none.
+double sum_bound(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
+  const DistroOptions& options = distro(recipe);
+  if (!options.sums.formed()) return 0;
+  const std::vector<TensorSpec> sent = sent_tensors(recipe, tensors);
+  return static_cast<double>(sparse_sum_bound(
+      plan_tiles(sent, options.tiles()), plan_tiles(sent, options.of_sum().tiles()),
+      static_cast<uint64_t>(members), options.sums.values()));
 }
 
 Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensors, int members) {
@@ -150,7 +172,8 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
       .received_bytes = (members - 1) * payload,
       .round_trips = members > 1 ? 1.0 : 0.0,
       .exact = false,
-      .overlap_steps = static_cast<double>(options.overlap * options.local_steps)};
+      .overlap_steps = static_cast<double>(options.overlap * options.local_steps),
+      .gathered_sum = {payload, sum_bound(recipe, tensors, members)}};
   const Traffic mean = per_step(of_round, {recipe.train.steps, options.local_steps});
   // Within clusters the method of these sends them.
   return recipe.sync.clustered() ? mean : with_speeds(mean, recipe, members);
@@ -223,6 +246,7 @@ void DistroOptions::describe(config::Fields& fields) {
   fields.choice("aggregate", aggregate,
                 "Divide a slot's sum by the number of workers that sent it, or by the number of "
                 "all workers in the round.");
+  sums.describe(fields, "coefficients");
   fields.choice("update", update,
                 "What is done with the aggregate: a step of size lr by its sign; an AdamW step "
                 "with it as the gradient, or GaLore's in seeded bases; plain subtraction; or, for "
@@ -256,15 +280,26 @@ void DistroOptions::describe(config::Fields& fields) {
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits) {
   int64_t bytes = static_cast<int64_t>(kPayloadHeaderBytes) + kValueFormatBytes;
   for (const TensorTiles& tensor : plan.tensors) {
-    const double bits = static_cast<double>(tensor.tiles()) *
-                        tile_bound_bits(tensor.slots(), tensor.kept, value_bits);
-    const int64_t whole = segment_tiles(tensor.kept);
-    const int64_t segments = (tensor.tiles() + whole - 1) / whole;
-    // Slots and values of a segment are each padded to a whole byte.
-    bytes += kScaleBytes + static_cast<int64_t>(std::ceil(bits / 8)) +
-             segments * (kSegmentEntryBytes + 2);
+    bytes += kScaleBytes + tensor_bound(tensor, tensor.kept, value_bits);
   }
   return bytes;
+}
+
+DistroOptions DistroOptions::of_sum() const {
+  DistroOptions options = *this;
+  options.k = sums.kept(chunk * chunk);
+  options.values = sums.values();
+  return options;
+}
+
+uint64_t sparse_sum_bound(const TilePlan& sent, const TilePlan& kept, uint64_t payloads,
+                          ValueFormat values) {
+  int64_t bytes = kValueFormatBytes;
+  for (size_t tensor = 0; tensor < kept.tensors.size(); ++tensor) {
+    const auto most = static_cast<int64_t>(payloads) * sent.tensors[tensor].kept;
+    bytes += 2 * kScaleBytes + tensor_bound(kept.tensors[tensor], most, value_bits(values));
+  }
+  return static_cast<uint64_t>(bytes);
 }
 
 double distro_entropy_bits(const TilePlan& plan, int value_bits) {

@@ -35,6 +35,7 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   ValueFormat values = ValueFormat::kOneBit;
   bool feedback = false;
   SlotMean aggregate = SlotMean::kOfSenders;
+  SlotSums sums;
   DistroUpdate update = DistroUpdate::kSign;
   double muon_momentum = 0.9;
   double muon_scale = 0.2;
@@ -47,12 +48,18 @@ struct DistroOptions final : config::SectionOf<DistroOptions> {
   void describe(config::Fields& fields) override;
 
   TileRule tiles() const { return {chunk, k, fixed_k}; }
+  // Those of a payload with the mean of all (sums.formed()).
+  DistroOptions of_sum() const;
   bool stateless() const { return client == DistroClient::kStateless; }
 };
 
 // The largest possible size of a payload (docs/formats.md), reached only by the least likely choice
 // of slots.
 int64_t distro_payload_bound(const TilePlan& plan, int value_bits);
+
+// The same of the mean of so many payloads, with sum_wire (codec::SparseSum). `kept`: of the sum.
+uint64_t sparse_sum_bound(const TilePlan& sent, const TilePlan& kept, uint64_t payloads,
+                          ValueFormat values);
 
 // Lower bound on the mean number of bits of any code, if all choices of slots are equally likely:
 // the sum over tiles of log2 C(n, k) + k * value bits.

@@ -1,11 +1,15 @@
 #include <algorithm>
 #include <memory>
+#include <numeric>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "thinwire/base/clock.h"
 #include "thinwire/codec/sparse.h"
 #include "thinwire/codec/wire.h"
 #include "thinwire/methods/diloco/diloco_outer_step.h"
+#include "thinwire/methods/distro/distro_spec.h"
 #include "thinwire/methods/sparseloco/sparseloco_codec.h"
 #include "thinwire/methods/sparseloco/sparseloco_spec.h"
 #include "thinwire/schedule/schedule.h"
@@ -15,6 +19,19 @@
 namespace thinwire::sync {
 namespace {
 
+// How the payloads of a round become one mean.
+GatheredSums sums_of(const method::SparseLocoOptions& options,
+                     std::span<const TensorSpec> tensors) {
+  const codec::SparseSumForm form = {method::plan_chunks(tensors, options).plan,
+                                     ValueFormat::kTwoBit,
+                                     method::plan_chunks(tensors, options.of_sum()).plan,
+                                     options.sums.values(), options.aggregate};
+  return GatheredSums{form, true, [form](uint64_t payloads) {
+                        return method::sparse_sum_bound(form.sent, form.kept, payloads,
+                                                        form.values);
+                      }};
+}
+
 class SparseLoco final : public LocalUpdateStrategy {
  public:
   SparseLoco(const WorkerParts& worker, const method::SparseLocoOptions& options)
@@ -23,7 +40,12 @@ class SparseLoco final : public LocalUpdateStrategy {
         step_(outer_, codec::wire_codec(outer_.wire), shared_, worker.params, worker.threads),
         codec_(options, worker.spec.aggregate, worker.params.layout(), worker.threads),
         whole_(diloco_fragments(worker.params.layout(), {}).front()),
-        schedule_{worker.spec.steps, options.sync_every, 1} {}
+        schedule_{worker.spec.steps, options.sync_every, 1},
+        sum_drops_(options.sums.k > 0) {
+    if (options.sums.formed()) {
+      mean_.emplace(sums_of(options, worker.params.layout().specs()), worker.threads);
+    }
+  }
 
   Result<StepReport> after_step(const Round& round) override {
     Result<StepReport> report = inner_step(round);
@@ -67,38 +89,65 @@ class SparseLoco final : public LocalUpdateStrategy {
     if (transport::Communicator* const across = cluster_.across()) {
       const transport::Contributors from = cluster_.contributors(round, round.step);
       across->start_all_gather(key, payload, from);
-      const auto deliveries = wait([&] { return across->wait_all_gather(key, timeout); });
-      if (!deliveries) return tl::unexpected(deliveries.error());
-      const auto done =
-          codec_.sum(*deliveries, weights(round, *deliveries, from.size()), id(round), mean);
+      const auto gathered = wait(
+          [&] { return across->wait_gathered(key, timeout, mean_ ? mean_->accepts() : nullptr); });
+      if (!gathered) return tl::unexpected(gathered.error());
+      auto done = add_up(round, *gathered, from.size(), mean);
+      if (done) done = keep_left_out(round, payload, gathered->committed, *across);
       if (!done) return tl::unexpected(done.error());
-      const bool left_out =
-          std::ranges::none_of(*deliveries, [&](const transport::Delivery& delivery) {
-            return delivery.member == across->rank() && delivery.late_share == 0;
-          });
-      if (left_out && !payload.empty() && !across->counts_late()) {
-        const auto kept = codec_.add_back(payload, id(round));
-        if (!kept) return tl::unexpected(kept.error());
-      }
     }
     const auto done = wait([&] { return cluster_.broadcast(key, mean, timeout); });
     if (!done) return tl::unexpected(done.error());
     return seconds;
   }
 
+  Result<void> add_up(const Round& round, const transport::Gathered& gathered, size_t contributors,
+                      std::span<float> mean) {
+    if (!mean_) {
+      return codec_.sum(gathered.committed, weights(round, gathered.committed, contributors),
+                        id(round), mean);
+    }
+    auto done = mean_->take(gathered, id(round), shares(round, gathered.committed));
+    if (done) codec_.expand(mean_->message(), mean_->shapes(), mean);
+    return done;
+  }
+
+  // What a commit, or its mean, leaves out of the payload, to be sent later; not where it may count
+  // later.
+  Result<void> keep_left_out(const Round& round, const Bytes& payload,
+                             std::span<const transport::Delivery> committed,
+                             const transport::Communicator& across) {
+    const bool included = std::ranges::any_of(committed, [&](const transport::Delivery& delivery) {
+      return delivery.member == across.rank() && delivery.late_share == 0;
+    });
+    if (payload.empty()) return {};
+    if (!included) {
+      return across.counts_late() ? Result<void>() : codec_.add_back(payload, id(round));
+    }
+    if (!sum_drops_) return {};
+    return codec_.add_back(payload, id(round),
+                           [this](codec::SparseTiles& own) { return mean_->keep_left_out(own); });
+  }
+
+  // Of what was committed, in the batch of its own round.
+  std::vector<float> shares(const Round& round,
+                            std::span<const transport::Delivery> committed) const {
+    std::vector<float> shares;
+    for (const transport::Delivery& delivery : committed) {
+      shares.push_back(delivery.late_share > 0 ? delivery.late_share
+                                               : cluster_.weight(round, delivery.member));
+    }
+    return shares;
+  }
+
   // The weights of what was committed; they add up to 1 where the commit leaves out some of the
   // contributors, or has late contributions, too.
   std::vector<float> weights(const Round& round, std::span<const transport::Delivery> committed,
                              size_t contributors) const {
-    std::vector<float> weights;
-    double sum = 0;
-    bool late = false;
-    for (const transport::Delivery& delivery : committed) {
-      late |= delivery.late_share > 0;
-      weights.push_back(delivery.late_share > 0 ? delivery.late_share
-                                                : cluster_.weight(round, delivery.member));
-      sum += weights.back();
-    }
+    std::vector<float> weights = shares(round, committed);
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    const bool late = std::ranges::any_of(
+        committed, [](const transport::Delivery& one) { return one.late_share > 0; });
     if (!late && committed.size() == contributors) return weights;
     for (float& weight : weights) weight = static_cast<float>(weight / sum);
     return weights;
@@ -120,6 +169,8 @@ class SparseLoco final : public LocalUpdateStrategy {
   SparseLocoCodec codec_;
   DilocoFragment whole_;
   schedule::FragmentSchedule schedule_;
+  const bool sum_drops_;  // entries of tiles from which it keeps the largest
+  std::optional<GatheredMean> mean_;
 };
 
 class DeltaReader final : public ContributionReader {
@@ -160,6 +211,12 @@ const Algorithm kSparseLoco = {
           return codec::sparse_reader(codec::PayloadMethod::kSparseLoco, ValueFormat::kTwoBit,
                                       codec::shapes_of(chunks.plan), source.seed);
         },
+    .gathered_sums = [](const config::Section& section,
+                        const auto& exchanged) -> std::optional<GatheredSums> {
+      const method::SparseLocoOptions& options = options_of(section);
+      if (!options.sums.formed()) return std::nullopt;
+      return sums_of(options, exchanged());
+    },
     .contributions = [](const config::Section& section, const tensor::Layout& layout,
                         ThreadPool& threads) -> std::unique_ptr<ContributionReader> {
       return std::make_unique<DeltaReader>(options_of(section), layout, threads);

@@ -194,13 +194,41 @@ Result<void> SparseLocoCodec::decode(std::span<const uint8_t> payload, const cod
   return done ? message.decode(0, segments_.size()) : done;
 }
 
-Result<void> SparseLocoCodec::add_back(const Bytes& payload, const codec::PayloadId& id) {
-  if (received_.empty()) received_.emplace_back(shapes_, kFormat);
-  auto done = decode(payload, id, false, received_.front());
-  if (!done) return done;
-  constexpr float kWhole[] = {1};
-  for (size_t segment = 0; segment < segments_.size(); ++segment) {
-    add_segment(segment, kWhole, error_.all());
+void SparseLocoCodec::expand(const codec::SparseMessage& mean,
+                             std::span<const codec::SparseShape> shapes,
+                             std::span<float> out) const {
+  std::ranges::fill(out, 0.0f);
+  const std::span<const codec::SparseSegment> segments = mean.segments();
+  threads_.for_each(static_cast<int64_t>(segments.size()), [&](int64_t index) {
+    const codec::SparseSegment& part = segments[static_cast<size_t>(index)];
+    const codec::SparseShape& shape = shapes[part.tensor];
+    std::vector<float> values(static_cast<size_t>(shape.kept));
+    int64_t read = 0;
+    for (int64_t tile = part.first_tile; tile < part.first_tile + part.tiles; ++tile) {
+      const uint32_t count = mean.count(shape.first_tile + tile);
+      const uint16_t* const slots = mean.slots(shape.first_kept + tile * shape.kept);
+      mean.read_values(static_cast<size_t>(index), read, count, values.data());
+      read += count;
+      float* const chunk = out.data() + place(part.tensor, tile);
+      for (uint32_t entry = 0; entry < count; ++entry) chunk[slots[entry]] = values[entry];
+    }
+  });
+}
+
+Result<void> SparseLocoCodec::add_back(const Bytes& payload, const codec::PayloadId& id,
+                                       const Reduce& reduce) {
+  const auto body = codec::open_payload(payload, id);
+  if (!body) return tl::unexpected(body.error());
+  auto done = codec::decode_sparse(shapes_, kFormat, *body, sent_);
+  if (!done || (reduce && !reduce(sent_))) return done;
+  for (size_t part = 0; part < shapes_.size(); ++part) {
+    const codec::SparseShape& shape = shapes_[part];
+    for (int64_t tile = 0; tile < shape.tiles; ++tile) {
+      const auto first = static_cast<size_t>(shape.first_kept + tile * shape.kept);
+      const size_t count = sent_.counts[static_cast<size_t>(shape.first_tile + tile)];
+      float* const chunk = error_.all().data() + place(part, tile);
+      for (size_t at = first; at < first + count; ++at) chunk[sent_.slots[at]] += sent_.values[at];
+    }
   }
   return done;
 }

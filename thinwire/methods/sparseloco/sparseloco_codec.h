@@ -4,6 +4,7 @@
 // the instruction set.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -40,8 +41,16 @@ class SparseLocoCodec {
   Result<void> sum(std::span<const transport::Delivery> deliveries, std::span<const float> weights,
                    const codec::PayloadId& id, std::span<float> out);
 
+  // out = the values of a message of these shapes, which have the tiles of payloads, and zeros.
+  void expand(const codec::SparseMessage& mean, std::span<const codec::SparseShape> shapes,
+              std::span<float> out) const;
+
   // Adds the values of this worker's own payload from the round in `id` back to the error.
-  Result<void> add_back(const Bytes& payload, const codec::PayloadId& id);
+  // `reduce`, if it is not empty, says which of them: it removes the others, and returns whether
+  // any are left.
+  using Reduce = std::function<bool(codec::SparseTiles& sent)>;
+  Result<void> add_back(const Bytes& payload, const codec::PayloadId& id,
+                        const Reduce& reduce = {});
 
   std::span<float> error() { return error_.all(); }
 

@@ -24,6 +24,9 @@ ExpectedLoss sparseloco_loss(const LossTerms& terms) {
                     "values or more, at most {} steps",
                     kMinSparseParameters / 1e6, 100 * kMinSparseShare, kMaxSparseSteps));
   }
+  if (options.sums.k > 0) {
+    return unknown_loss(fmt::format("SparseLoCo's paper has no sum_k = {}", options.sums.k));
+  }
   ExpectedLoss expected = local_sgd_loss(terms);
   expected.basis += ", as in SparseLoCo's paper";
   return expected;

@@ -32,12 +32,22 @@ void check(const config::Recipe& recipe) {
     throw UsageError(
         fmt::format("[sparseloco] k must be <= chunk = {}, got {}", options.chunk, options.k));
   }
+  options.sums.check("sparseloco", options.k, recipe);
 }
 
 uint64_t payload_bound(const SparseLocoOptions& options, std::span<const TensorSpec> tensors) {
   const TilePlan plan = plan_chunks(tensors, options).plan;
   return static_cast<uint64_t>(distro_payload_bound(plan, kValueBits) +
                                kSecondScaleBytes * static_cast<int64_t>(plan.tensors.size()));
+}
+
+// The sum of a round's payloads; 0: there is none.
+double sum_bound(const SparseLocoOptions& options, std::span<const TensorSpec> tensors,
+                 int clusters) {
+  if (!options.sums.formed()) return 0;
+  return static_cast<double>(sparse_sum_bound(
+      plan_chunks(tensors, options).plan, plan_chunks(tensors, options.of_sum()).plan,
+      static_cast<uint64_t>(clusters), options.sums.values()));
 }
 
 // A payload is sent once and received by all other clusters' first workers.
@@ -63,6 +73,9 @@ Traffic traffic(const config::Recipe& recipe, std::span<const TensorSpec> tensor
   traffic.round_trips += across.round_trips;
   traffic.exact = false;
   traffic.pieces = {piece};
+  const schedule::Rounds rounds{recipe.train.steps, options.sync_every};
+  traffic.gathered_sum = {payload, sum_bound(options, tensors, clusters.count),
+                          static_cast<double>(rounds.count()) / static_cast<double>(rounds.steps)};
   return with_speeds(traffic, recipe, members);
 }
 
@@ -106,6 +119,7 @@ void SparseLocoOptions::describe(config::Fields& fields) {
   fields.choice("aggregate", aggregate,
                 "Whether what the workers sent of a value is averaged over those that sent it or "
                 "over all.");
+  sums.describe(fields, "values");
   fields.choice("outer", outer,
                 {OuterOptimizer::kSgd, OuterOptimizer::kNesterov, OuterOptimizer::kMomentum},
                 "Optimizer that steps along the workers' mean pseudo-gradient.");
@@ -113,6 +127,12 @@ void SparseLocoOptions::describe(config::Fields& fields) {
                       "Learning rate of the outer step; it follows no schedule.");
   fields.number("outer_momentum", outer_momentum, "", 0, 0.999'999'999,
                 "Decay of the outer momentum, per outer step.");
+}
+
+SparseLocoOptions SparseLocoOptions::of_sum() const {
+  SparseLocoOptions options = *this;
+  options.k = sums.kept(chunk);
+  return options;
 }
 
 DilocoOptions SparseLocoOptions::outer_options() const {

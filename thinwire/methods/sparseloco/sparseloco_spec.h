@@ -22,6 +22,7 @@ struct SparseLocoOptions final : config::SectionOf<SparseLocoOptions> {
   int64_t k = 64;
   double decay = 0.95;
   SlotMean aggregate = SlotMean::kOfSenders;
+  SlotSums sums;
   OuterOptimizer outer = OuterOptimizer::kSgd;  // not kAverage
   double outer_lr = 1;
   double outer_momentum = 0.9;  // mu
@@ -29,6 +30,8 @@ struct SparseLocoOptions final : config::SectionOf<SparseLocoOptions> {
 
   // Options of the outer step.
   DilocoOptions outer_options() const;
+  // Those of a payload with the mean of all (sums.formed()).
+  SparseLocoOptions of_sum() const;
 };
 
 // The chunks of all tensors, as tiles with one row. Tensor t's full chunks, if any, and its shorter
