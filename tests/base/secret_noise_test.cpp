@@ -1,10 +1,10 @@
-#include "thinwire/base/secret_noise.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
+
+#include "thinwire/base/secrets.h"
 
 namespace thinwire {
 namespace {

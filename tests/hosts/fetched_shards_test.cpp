@@ -21,7 +21,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr uint64_t kMuch = 1 << 30;
-constexpr SealKey kKey = {1};
+constexpr AgreementKey kKey = {1};
 
 // A coordinator's files, and a member that has their shards' headers only.
 class FetchedShardsTest : public testing::Test {

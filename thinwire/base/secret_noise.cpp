@@ -1,14 +1,14 @@
-#include "thinwire/base/secret_noise.h"
-
 #include <openssl/rand.h>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/secrets.h"
 
 namespace thinwire {
 namespace {
@@ -16,13 +16,19 @@ namespace {
 void fill(std::span<uint64_t> bits) {
   if (RAND_priv_bytes(reinterpret_cast<unsigned char*>(bits.data()),
                       static_cast<int>(bits.size_bytes())) != 1) {
-    throw Error("the system supplies no random numbers for noise");
+    throw Error("the system supplies no random numbers that nobody can predict");
   }
 }
 
 double uniform_of(uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1.0p-53; }
 
 }  // namespace
+
+Secret make_secret() {
+  std::array<uint64_t, 4> bits{};
+  fill(bits);
+  return std::bit_cast<Secret>(bits);
+}
 
 double secret_uniform() {
   uint64_t bits = 0;

@@ -23,7 +23,7 @@ Result<Bytes> refuse(fmt::format_string<Values...> text, Values&&... values) {
 
 }  // namespace
 
-Bytes encode_parts(const SealKey& key, std::span<const FileRange> ranges) {
+Bytes encode_parts(const AgreementKey& key, std::span<const FileRange> ranges) {
   Bytes bytes;
   ByteWriter out(bytes);
   out.put_bytes(key);

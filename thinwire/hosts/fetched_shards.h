@@ -22,6 +22,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/file.h"
 #include "thinwire/base/mutex.h"
+#include "thinwire/base/secrets.h"
 #include "thinwire/base/signature.h"
 #include "thinwire/data/shard.h"
 #include "thinwire/events/progress.h"
@@ -49,10 +50,10 @@ struct FileRange {
 inline constexpr uint64_t kMostAtOnce = 128 << 10;
 inline constexpr uint64_t kMostRanges = kMostAtOnce / data::kShardHeaderBytes;
 struct PartsRequest {
-  SealKey key{};
+  AgreementKey key{};
   std::vector<FileRange> ranges;
 };
-Bytes encode_parts(const SealKey& key, std::span<const FileRange> ranges);
+Bytes encode_parts(const AgreementKey& key, std::span<const FileRange> ranges);
 Result<PartsRequest> decode_parts(std::span<const uint8_t> bytes);
 
 // The bytes of these parts one after the other, for who asks. kRefused if there is no such file, or

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "thinwire/base/secrets.h"
 #include "thinwire/base/units.h"
 #include "thinwire/hosts/fetched_shards.h"
 #include "thinwire/hosts/member_connection.h"
@@ -22,7 +23,7 @@ constexpr double kRepeatSeconds = 10;  // so that thin lines do not carry answer
 // Their bytes one after the other, sealed on the way.
 Result<Bytes> ask_for_parts(RequestClient& requests, std::span<const FileRange> ranges,
                             double timeout_s) {
-  const SealReceiver receiver;
+  const KeyPair receiver;
   const auto sealed =
       requests.ask(RequestKind::kParts, encode_parts(receiver.key(), ranges), timeout_s);
   if (!sealed) return tl::unexpected(sealed.error());

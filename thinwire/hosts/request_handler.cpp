@@ -9,6 +9,7 @@
 #include "thinwire/base/clock.h"
 #include "thinwire/base/error.h"
 #include "thinwire/base/nkey.h"
+#include "thinwire/base/secrets.h"
 #include "thinwire/events/progress.h"
 #include "thinwire/hosts/entrance.h"
 #include "thinwire/hosts/fetched_shards.h"

@@ -160,36 +160,4 @@ class RequestClient {
   std::unique_ptr<transport::Subscription> subscription_;  // destroyed first
 };
 
-// --- answers that only their requester can read, over servers and past participants that see all
-// messages. The sender agrees on a key with the receiver's by Diffie-Hellman (X25519, RFC 7748),
-// with a key pair of its own for each message, and encrypts with ChaCha20-Poly1305 (RFC 8439). Who
-// sent it is not said: answers are signed besides.
-
-using SealKey = std::array<uint8_t, 32>;  // a public key
-
-// By which a sealed message is longer.
-inline constexpr size_t kSealBytes = 32 + 16;
-
-// A receiver's key pair, made at random. Thread-safe.
-class SealReceiver {
- public:
-  SealReceiver();  // throws Error if there are no random numbers
-  ~SealReceiver();
-  SealReceiver(const SealReceiver&) = delete;
-  SealReceiver& operator=(const SealReceiver&) = delete;
-
-  const SealKey& key() const { return key_; }
-  // Total: any bytes give what was sealed for this key, or kCorruptPayload.
-  Result<Bytes> open(std::span<const uint8_t> sealed) const;
-
- private:
-  struct Pair;
-  std::unique_ptr<Pair> pair_;
-  SealKey key_{};
-};
-
-// The sender's public key, the encrypted message, and its tag of 16 bytes. Throws Error if there
-// are no random numbers or if `receiver` is no key.
-Bytes seal(const SealKey& receiver, std::span<const uint8_t> message);
-
 }  // namespace thinwire::hosts

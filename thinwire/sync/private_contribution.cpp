@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "thinwire/base/error.h"
-#include "thinwire/base/secret_noise.h"
+#include "thinwire/base/secrets.h"
 #include "thinwire/optim/optimizer.h"
 
 namespace thinwire::sync {

@@ -4,7 +4,7 @@
 // 2018, arXiv 1710.06963):
 //   C(x) = x min(1, S / |x|)      noise ~ N(0, (z S)^2) for each value
 // The sum is formed in fp64, rounded to a grid that depends on the options and the weight alone,
-// and then to fp32. The noise is secret_noise.h's: it differs from run to run, and all replicas
+// and then to fp32. The noise is secrets.h's: it differs from run to run, and all replicas
 // apply what the commit lists, as always.
 #pragma once
 

@@ -1,10 +1,11 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 
-#include "thinwire/hosts/requests.h"
+#include "thinwire/base/secrets.h"
 
-namespace thinwire::hosts {
+namespace thinwire {
 namespace {
 
 Bytes text(size_t size) {
@@ -14,7 +15,7 @@ Bytes text(size_t size) {
 }
 
 TEST(Sealed, OnlyTheReceiverOpensWhatWasSealed) {
-  const SealReceiver receiver, other;
+  const KeyPair receiver, other;
   for (const size_t size : {0, 1, 100, 200'000}) {
     const Bytes sealed = seal(receiver.key(), text(size));
     EXPECT_EQ(sealed.size(), size + kSealBytes);
@@ -24,7 +25,7 @@ TEST(Sealed, OnlyTheReceiverOpensWhatWasSealed) {
 }
 
 TEST(Sealed, NothingOfTheMessageIsInIt) {
-  const SealReceiver receiver;
+  const KeyPair receiver;
   const Bytes sealed = seal(receiver.key(), text(64));
   const Bytes part = {1, 2, 3, 4};
   EXPECT_EQ(std::search(sealed.begin(), sealed.end(), part.begin(), part.end()), sealed.end());
@@ -32,7 +33,7 @@ TEST(Sealed, NothingOfTheMessageIsInIt) {
 }
 
 TEST(Sealed, WhatWasChangedOrCutOffIsRefused) {
-  const SealReceiver receiver;
+  const KeyPair receiver;
   const Bytes sealed = seal(receiver.key(), text(10));
   for (size_t i = 0; i < sealed.size(); ++i) {
     Bytes changed = sealed;
@@ -42,7 +43,7 @@ TEST(Sealed, WhatWasChangedOrCutOffIsRefused) {
   }
 }
 
-TEST(Sealed, AKeyThatIsNoneIsRefused) { EXPECT_THROW(seal(SealKey{}, text(3)), Error); }
+TEST(Sealed, AKeyThatIsNoneIsRefused) { EXPECT_THROW(seal(AgreementKey{}, text(3)), Error); }
 
 }  // namespace
-}  // namespace thinwire::hosts
+}  // namespace thinwire
