@@ -19,16 +19,16 @@ Founding simulated_founding() {
 }
 
 uint64_t FakePlan::settled_rounds(uint64_t completed) const {
-  const uint64_t rounds = completed / kStepsPerRound;
+  const uint64_t rounds = completed / kStepsPerRound * parts_;
   return rounds == rounds_ ? rounds : rounds - std::min(overlap_, rounds);
 }
 
 Opening FakePlan::round(uint64_t number) const {
   Opening opening;
   opening.round = number;
-  opening.first_step = kStepsPerRound * number;
+  opening.first_step = kStepsPerRound * ((number + parts_ - 1) / parts_);
   opening.last = number + 1 == rounds_;
-  opening.steps = {{0.5f, 0.5f}, {0.25f, 0.75f}};
+  if (number % parts_ == 0) opening.steps = {{0.5f, 0.5f}, {0.25f, 0.75f}};
   for (uint32_t fragment = 0; fragment < fragments_; ++fragment) {
     opening.operations.push_back({fragment, 1000});
   }

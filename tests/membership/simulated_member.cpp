@@ -312,13 +312,19 @@ void SimulatedMember::begin(const member::StartState& start, const Replica& repl
 // as they may not be in flight any longer.
 void SimulatedMember::work() {
   const uint64_t rounds = stage_.plan->rounds();
-  while (!computing_ && evaluate() && replica_->rounds < rounds && !is_ended()) {
+  while (!computing_ && (is_within_step() || evaluate()) && replica_->rounds < rounds &&
+         (is_within_step() || !is_ended())) {
     if (!computed_ && !compute()) return;
     const uint64_t done = replica_->rounds + 1;
     const uint64_t in_flight = done == rounds ? 0 : std::min(stage_.plan->overlap(), done);
     if (!apply_until(done - in_flight)) return;
     complete_round();
   }
+}
+
+bool SimulatedMember::is_within_step() const {
+  const uint64_t next = replica_->rounds;
+  return next < stage_.plan->rounds() && stage_.plan->round(next).steps.empty();
 }
 
 bool SimulatedMember::is_decided() const {
@@ -352,7 +358,10 @@ bool SimulatedMember::evaluate() {
 bool SimulatedMember::compute() {
   const uint64_t round = replica_->rounds;
   const Opening* const opening = machine_->hand_out(round);
-  if (opening == nullptr) return false;
+  if (opening == nullptr) {
+    if (is_within_step() && awaited_ != round) machine_->await(awaited_ = round);
+    return false;
+  }
   const auto self = id();
   const auto rows = self ? static_cast<double>(weight_of(*opening, *self)) : 0;
   if (rows == 0 || machine_->replayed().has(round)) return computed_ = true;
@@ -446,6 +455,7 @@ void SimulatedMember::apply(const Closing& closing) {
 void SimulatedMember::complete_round() {
   computed_ = false;
   ++replica_->rounds;
+  if (is_within_step()) return;
   uint64_t digest = 0;
   std::memcpy(&digest, replica_->weights.bytes.data(), sizeof(digest));
   machine_->completed(steps_of(replica_->rounds));

@@ -74,6 +74,8 @@ class SimulatedMember final : public Host {
   // Whether what the evaluation after its last round decides is recorded, and ended the run.
   bool is_decided() const;
   bool is_ended() const;
+  // Whether the next round has no steps, so that the replica is in the middle of one.
+  bool is_within_step() const;
   // Reports its loss, once. False: the others' are awaited.
   bool evaluate();
   // The training steps of so many rounds.

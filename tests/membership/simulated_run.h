@@ -22,18 +22,27 @@ namespace thinwire::membership {
 Founding simulated_founding();
 
 // Rounds without a model: `rounds` rounds of two steps with one or two fragments. An evaluation
-// after each `evaluated` of them decides something; 0: none does.
+// after each `evaluated` of them decides something; 0: none does. Without overlap, only the first
+// of each `parts` rounds may have steps: `rounds` and `evaluated` then count these.
 class FakePlan final : public StepPlan {
  public:
-  FakePlan(uint64_t overlap, uint32_t fragments, uint64_t rounds, uint64_t evaluated = 0)
-      : overlap_(overlap), fragments_(fragments), rounds_(rounds), evaluated_(evaluated) {}
+  FakePlan(uint64_t overlap, uint32_t fragments, uint64_t rounds, uint64_t evaluated = 0,
+           uint64_t parts = 1)
+      : overlap_(overlap),
+        fragments_(fragments),
+        rounds_(rounds * parts),
+        evaluated_(evaluated),
+        parts_(parts) {}
   uint64_t workers() const override { return 3; }
   uint64_t batch() const override { return 8; }
   uint64_t overlap() const override { return overlap_; }
   uint64_t rounds() const override { return rounds_; }
   Opening round(uint64_t number) const override;
-  uint64_t round_of(uint64_t step) const override { return step / kStepsPerRound; }
+  uint64_t round_of(uint64_t step) const override { return step / kStepsPerRound * parts_; }
   bool ends_after(uint64_t completed) const override { return completed % kStepsPerRound == 0; }
+  uint64_t last_ended(uint64_t completed) const override {
+    return completed / kStepsPerRound * parts_ - 1;
+  }
   uint64_t settled_rounds(uint64_t completed) const override;
   bool decides_after(uint64_t completed) const override {
     return evaluated_ > 0 && completed > 0 && completed % (evaluated_ * kStepsPerRound) == 0;
@@ -46,6 +55,7 @@ class FakePlan final : public StepPlan {
   uint32_t fragments_;
   uint64_t rounds_;
   uint64_t evaluated_;
+  uint64_t parts_;
 };
 
 class CoordinatorHost final : public Host {

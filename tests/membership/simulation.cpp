@@ -13,6 +13,7 @@ constexpr int kMinMembers = 3;
 
 Simulation::Simulation(uint64_t seed)
     : evaluated_(seed % 3 == 0 ? 1 + seed % 4 : 0),
+      parts_(seed % 5 == 0 ? 2 + seed % 3 : 1),
       rng_(seed, 2),
       network_(seed),
       power_cuts_(rng_.below(2) == 0),
@@ -22,7 +23,9 @@ Simulation::Simulation(uint64_t seed)
 FakePlan Simulation::draw_plan() {
   const uint64_t overlap = rng_.below(2);
   const auto fragments = 1 + static_cast<uint32_t>(rng_.below(2));
-  return {overlap, fragments, 20 + rng_.below(40), evaluated_};
+  const uint64_t rounds = 20 + rng_.below(40);
+  if (parts_ > 1) return {0, fragments, rounds / parts_, evaluated_, parts_};
+  return {overlap, fragments, rounds, evaluated_};
 }
 
 RunSettings Simulation::draw_settings() {

@@ -32,7 +32,8 @@ class Simulation {
   SimulatedMember& any_member() { return run_.member(rng_.below(run_.members())); }
   int running_members();
 
-  const uint64_t evaluated_;  // as of FakePlan
+  const uint64_t evaluated_;
+  const uint64_t parts_;  // both as of FakePlan
   Rng rng_;
   Network network_;
   const bool power_cuts_;

@@ -182,6 +182,18 @@ Result<membership::Opening> Follower::Impl::opening(uint64_t round) {
   return *machine_.hand_out(round);
 }
 
+Result<membership::Opening> Follower::Impl::reach(uint64_t round) {
+  const bool is_open = with_machine([round](MemberMachine& machine) {
+    if (machine.view().round(round) != nullptr) return true;
+    machine.await(round);
+    return false;
+  });
+  auto opening = this->opening(round);
+  if (is_open) return opening;
+  with_machine([](MemberMachine& machine) { machine.await(std::nullopt); });
+  return opening;
+}
+
 Result<Commit> Follower::Impl::commit(uint64_t round, uint32_t fragment) {
   const Lock lock(mutex_);
   const auto closed = [&]() REQUIRES(mutex_) { return machine_.closing(round) != nullptr; };
@@ -395,6 +407,7 @@ int Follower::id() const {
   return impl_->look([](const MemberMachine& one) { return one.own_id().value_or(-1); });
 }
 Result<membership::Opening> Follower::opening(uint64_t round) { return impl_->opening(round); }
+Result<membership::Opening> Follower::reach(uint64_t round) { return impl_->reach(round); }
 Result<Commit> Follower::commit(uint64_t round, uint32_t fragment) {
   return impl_->commit(round, fragment);
 }

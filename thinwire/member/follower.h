@@ -91,6 +91,9 @@ class Follower {
   int id() const;
   // Waits until the round has been opened.
   Result<membership::Opening> opening(uint64_t round);
+  // The same for a round in the middle of a step, whose operations follow others: meanwhile this
+  // replica is as far as it can get.
+  Result<membership::Opening> reach(uint64_t round);
   // Waits until the round is closed.
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   // The payloads of a commit, in its order; waits until all have arrived.

@@ -56,6 +56,7 @@ class Follower::Impl : public std::enable_shared_from_this<Follower::Impl> {
   bool begin(const StartState& start, int64_t completed);
   std::optional<std::string> refused();
   Result<membership::Opening> opening(uint64_t round);
+  Result<membership::Opening> reach(uint64_t round);
   Result<thinwire::Commit> commit(uint64_t round, uint32_t fragment);
   Result<std::vector<std::shared_ptr<const Bytes>>> payloads(const Commit& commit);
   Result<std::shared_ptr<const Bytes>> payload(const Contribution& contribution);

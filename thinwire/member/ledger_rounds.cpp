@@ -116,7 +116,7 @@ class LedgerRounds final : public train::RoundSource {
   }
   Result<bool> completed(const Round& round) override {
     const uint64_t steps = round.step + 1;
-    if (source_.plan.ends_after(steps)) communicator_.completed(source_.plan.round_of(round.step));
+    if (source_.plan.ends_after(steps)) communicator_.completed(source_.plan.last_ended(steps));
     source_.follower.completed(static_cast<int64_t>(steps));
     return false;
   }

@@ -233,7 +233,7 @@ void MemberMachine::completed(int64_t steps) {
 
 void MemberMachine::digest(int64_t steps, uint64_t digest) {
   if (!plan_.ends_after(static_cast<uint64_t>(steps))) return;
-  digest_ = {plan_.round_of(static_cast<uint64_t>(steps) - 1), digest};
+  digest_ = {plan_.last_ended(static_cast<uint64_t>(steps)), digest};
   digest_steps_ = steps;
   if (settings_.audits) {
     digests_[digest_->round] = digest;

@@ -75,7 +75,7 @@ std::optional<Place> place_of(const LedgerView& view, const membership::StepPlan
                               uint64_t steps) {
   Place place;
   place.settled = plan.settled_rounds(steps);
-  place.begun = steps == 0 ? 0 : plan.round_of(steps - 1) + 1;
+  place.begun = std::max(steps == 0 ? 0 : plan.round_of(steps - 1) + 1, place.settled);
   if (place.settled == 0) return std::nullopt;
   const LedgerRound* settled = view.round(place.settled - 1);
   const LedgerRound* begun = view.round(place.begun - 1);

@@ -73,7 +73,7 @@ class Decision {
   // --- evaluations (decision_evaluation.cpp)
   void evaluate();
   bool will_report(int member) const;
-  bool is_decided(uint64_t step) const;
+  bool may_open(uint64_t number) const;
   // The last round that was opened: the newest open one, or the one whose evaluation was due last.
   const Opening* last_opening() const;
 

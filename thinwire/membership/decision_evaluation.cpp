@@ -52,8 +52,12 @@ void Decision::evaluate() {
   record_.changes.emplace_back(evaluation);
 }
 
-// Whether the round that begins with this step may open.
-bool Decision::is_decided(uint64_t step) const {
+// Whether what an evaluation decides before this round is known. A round without steps belongs to
+// the step before, which members evaluate after it.
+bool Decision::may_open(uint64_t number) const {
+  const Opening opening = plan_.round(number);
+  const uint64_t step = opening.first_step;
+  if (opening.steps.empty()) return true;
   if (!plan_.decides_after(step) || state_.evaluated.step >= step) return true;
   return std::ranges::any_of(record_.changes, [step](const Change& change) {
     const auto* evaluation = std::get_if<Evaluation>(&change);

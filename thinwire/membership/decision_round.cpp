@@ -157,7 +157,7 @@ Commit Decision::commit(const Opening& opening, const PlannedOperation& operatio
   };
   for (const Share& share : opening.roster) {
     add(contribution(share.member, opening.round, opening.epoch, operation.fragment),
-        share.rows.count * opening.steps.size());
+        weight_of(opening, share.member));
   }
   for (const auto& [late, terms] : state_.overdue) {
     if (!options_.late_counts || late.fragment != operation.fragment) continue;
@@ -170,6 +170,7 @@ Commit Decision::commit(const Opening& opening, const PlannedOperation& operatio
 }
 
 void Decision::record_speeds(const Opening& opening) {
+  if (opening.steps.empty()) return;
   for (const Share& share : opening.roster) {
     double seconds = 0;
     for (const PlannedOperation& operation : opening.operations) {
@@ -206,7 +207,7 @@ bool Decision::can_reopen() const {
 
 bool Decision::lacks_members() const {
   return state_.open.size() < 1 + plan_.overlap() && state_.next_round < plan_.rounds() &&
-         is_decided(state_.next_step);
+         may_open(state_.next_round);
 }
 
 void Decision::open_rounds() {
@@ -223,7 +224,7 @@ void Decision::open_rounds() {
   const uint32_t epoch = next_epoch(members);
   uint64_t rounds = state_.open.size() - (record_.closing ? 1 : 0);
   for (uint64_t number = state_.next_round; rounds < 1 + plan_.overlap(); ++rounds, ++number) {
-    if (number >= plan_.rounds() || !is_decided(plan_.round(number).first_step)) return;
+    if (number >= plan_.rounds() || !may_open(number)) return;
     open(number, epoch, members);
   }
 }

@@ -131,7 +131,7 @@ struct Opening {
   uint32_t epoch = 0;
   uint64_t first_step = 0;                   // training steps are counted from 0
   bool last = false;                         // the run's last round
-  std::vector<StepRates> steps;              // at least one
+  std::vector<StepRates> steps;              // none where it follows a round's operations at once
   std::vector<PlannedOperation> operations;  // ascending by fragment
   std::vector<Share> roster;                 // ascending by member; row ranges are contiguous
   bool operator==(const Opening&) const = default;

@@ -37,13 +37,13 @@ RecipePlan::RecipePlan(const config::Recipe& recipe, std::span<const TensorSpec>
 
 void RecipePlan::plan(std::span<const TensorSpec> tensors) {
   const int64_t steps = method_rounds_.steps;
-  std::vector<uint64_t> due;  // of each round, the last one of its operations
   Planned current;
   const method::OperationsAfter operations_after =
       method::operations_of(recipe_, tensors, method::RunKind::kHosted);
   for (int64_t step = 0; step < steps; ++step) {
     const int64_t completed = step + 1;
-    uint64_t last_due = 0;
+    current.end = static_cast<uint64_t>(completed);
+    int turn = 0;
     for (const method::Operation& operation : operations_after(step)) {
       if (!is_of_method(operation)) continue;
       if (operation.group != method::Group::kAll) {
@@ -53,27 +53,29 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
                         "clusters yet",
                         name_of(recipe_.sync.within)));
       }
+      if (std::exchange(turn, operation.turn) < operation.turn) add(current);
       current.operations.push_back({operation.fragment, operation.bytes});
       names_.push_back({operation.fragment, operation.round, rounds_.size()});
-      last_due = std::max(last_due, static_cast<uint64_t>(operation.due));
+      current.due = std::max(current.due, static_cast<uint64_t>(operation.due));
       current.settled = std::max(current.settled, settled_after(operation, completed, steps));
     }
-    current.end = static_cast<uint64_t>(completed);
     if (current.operations.empty()) {
       if (completed < steps && !decides_after(current.end)) continue;
       current.settled = std::max(current.settled, current.end);
     }
-    std::ranges::sort(current.operations, {}, &PlannedOperation::fragment);
-    due.push_back(std::max(last_due, current.end));
-    const uint64_t settled = current.settled;
-    rounds_.push_back(std::move(current));
-    current = {};
-    current.settled = settled;
+    add(current);
   }
   std::ranges::sort(names_);
-  for (uint64_t number = 0; number < due.size(); ++number) {
-    overlap_ = std::max(overlap_, round_of(due[number] - 1) - number);
+  for (uint64_t number = 0; number < rounds(); ++number) {
+    const uint64_t needed_in = round_of(std::max(rounds_[number].due, rounds_[number].end) - 1);
+    if (needed_in > number) overlap_ = std::max(overlap_, needed_in - number);
   }
+}
+
+void RecipePlan::add(Planned& round) {
+  std::ranges::sort(round.operations, {}, &PlannedOperation::fragment);
+  Planned next{.end = round.end, .due = 0, .settled = round.settled, .operations = {}};
+  rounds_.push_back(std::exchange(round, std::move(next)));
 }
 
 uint64_t RecipePlan::workers() const { return static_cast<uint64_t>(recipe_.train.workers); }
@@ -98,6 +100,11 @@ uint64_t RecipePlan::round_of(uint64_t step) const {
   return static_cast<uint64_t>(found - rounds_.begin());
 }
 
+uint64_t RecipePlan::last_ended(uint64_t completed) const {
+  const auto later = std::ranges::upper_bound(rounds_, completed, {}, &Planned::end);
+  return static_cast<uint64_t>(later - rounds_.begin()) - 1;
+}
+
 bool RecipePlan::ends_after(uint64_t completed) const {
   return std::ranges::binary_search(rounds_, completed, {}, &Planned::end);
 }
@@ -107,6 +114,7 @@ Round RecipePlan::step(const Opening& opening, uint64_t run, uint64_t step) cons
   const auto at = static_cast<int64_t>(step);
   round.number = static_cast<uint64_t>(method_rounds_.number(at));
   round.closes = method_rounds_.closes(at);
+  round.last = at + 1 == method_rounds_.steps;
   return round;
 }
 

@@ -4,7 +4,9 @@
 // A round of the ledger ends where operations open, and contains all that open there; it also ends
 // where an evaluation decides something, perhaps without an operation. A method
 // whose fragments are exchanged one after another therefore has several rounds of the ledger in
-// each round of its own (schedule/schedule.h), whose number the steps of all of them carry.
+// each round of its own (schedule/schedule.h), whose number the steps of all of them carry. Where
+// operations open after one step one after the other (method::Operation::turn), those after the
+// first have rounds of the ledger without steps.
 #pragma once
 
 #include <compare>
@@ -46,10 +48,12 @@ class RunPlan {
 // The same, and the training steps of which a member makes its rounds.
 class StepPlan : public RunPlan {
  public:
-  // The round that contains a training step, which the run has.
+  // The round that contains a training step, which the run has; rounds without steps may follow it.
   virtual uint64_t round_of(uint64_t step) const = 0;
   // Whether a round ends once `completed` steps are done.
   virtual bool ends_after(uint64_t completed) const = 0;
+  // The last round that has ended then, which one has.
+  virtual uint64_t last_ended(uint64_t completed) const { return round_of(completed - 1); }
   // How many rounds, counted from the first, have nothing in flight once `completed` steps are
   // done: all of their results have been awaited.
   virtual uint64_t settled_rounds(uint64_t completed) const = 0;
@@ -71,6 +75,7 @@ class RecipePlan final : public StepPlan {
   Opening round(uint64_t number) const override;
   uint64_t round_of(uint64_t step) const override;
   bool ends_after(uint64_t completed) const override;
+  uint64_t last_ended(uint64_t completed) const override;
   uint64_t settled_rounds(uint64_t completed) const override;
   bool decides_after(uint64_t completed) const override;
 
@@ -90,6 +95,7 @@ class RecipePlan final : public StepPlan {
  private:
   struct Planned {
     uint64_t end = 0;      // the step after its last one
+    uint64_t due = 0;      // the last of its operations' results, or its end
     uint64_t settled = 0;  // completed steps after which its results have all been awaited
     std::vector<PlannedOperation> operations;
   };
@@ -101,6 +107,7 @@ class RecipePlan final : public StepPlan {
   };
 
   void plan(std::span<const TensorSpec> tensors);
+  void add(Planned& round);  // and begins the next one
 
   const config::Recipe& recipe_;
   const schedule::Rounds method_rounds_;

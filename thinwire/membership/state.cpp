@@ -226,8 +226,8 @@ class Applier {
   Result<void> apply(const Opening& opening) {
     if (state_.finished) return refuse("a round opens after the last one");
     if (auto placed = place(opening); !placed) return placed;
-    if (opening.steps.empty() || opening.roster.empty()) {
-      return refuse(fmt::format("round {} has no steps or no members", opening.round));
+    if (opening.roster.empty()) {
+      return refuse(fmt::format("round {} has no members", opening.round));
     }
     uint64_t row = 0;
     int next = 0;
@@ -342,7 +342,7 @@ uint64_t State::oldest_countable() const {
 
 uint64_t weight_of(const Opening& opening, int member) {
   const Share* const share = share_of(opening, member);
-  return share == nullptr ? 0 : share->rows.count * opening.steps.size();
+  return share == nullptr ? 0 : share->rows.count * std::max<size_t>(opening.steps.size(), 1);
 }
 
 }  // namespace thinwire::membership

@@ -123,7 +123,8 @@ struct State {
   uint64_t replayable_from() const { return snapshots.empty() ? 0 : snapshots.begin()->first; }
 };
 
-// The number of a member's rows over all steps of a round; 0 if it is not in the roster.
+// The number of a member's rows over all steps of a round, of one without steps those of a step; 0
+// if it is not in the roster.
 uint64_t weight_of(const Opening& opening, int member);
 
 }  // namespace thinwire::membership

@@ -31,6 +31,18 @@ enum class Group : uint8_t { kAll, kCluster, kLeaders };
 // Fragment numbers of operations that are not the method's; the method's own count from 0.
 inline constexpr uint32_t kSpeedsFragment = 0xffff'ffff;  // with sync.shares = "speed"
 inline constexpr uint32_t kLossesFragment = 0xffff'fffe;  // with eval.patience
+// With privacy.secure_sums (sync/private_sum.h), in the order of their turns, the sum between the
+// last two.
+inline constexpr uint32_t kMaskKeysFragment = 0xffff'fffd;
+inline constexpr uint32_t kMaskSharesFragment = 0xffff'fffc;
+inline constexpr uint32_t kRevealsFragment = 0xffff'fffb;
+// Members beyond the first so many contribute nothing: shares are numbered by bytes.
+inline constexpr uint64_t kMostSecureMembers = 255;
+inline constexpr uint64_t kMaskKeysBytes = 2 * 32 + 32;    // two keys, a hash
+inline constexpr uint64_t kMaskSharesBytes = 2 * 32 + 48;  // of one member: sealed shares
+inline constexpr uint64_t kRevealBytes = 1 + 32;           // of one member
+// Whether it is one of the method's own.
+constexpr bool is_own_fragment(uint32_t fragment) { return fragment < kRevealsFragment; }
 
 struct Operation {
   Collective collective = Collective::kGather;
@@ -42,6 +54,9 @@ struct Operation {
   uint64_t bytes = 0;
   // The result is awaited before this step; train.steps for the end of the run.
   int64_t due = 0;
+  // Of the operations that open after the same step: it opens when the results of those with lower
+  // turns are known.
+  int turn = 0;
   bool operator==(const Operation&) const = default;
 };
 
