@@ -62,6 +62,43 @@ TEST(RecipePlan, KeepsAsManyRoundsOpenAsAreInFlight) {
       << "no send may be in flight";
 }
 
+// A secure sum has four operations after one step, each of which needs the results of the one
+// before.
+TEST(RecipePlan, HasRoundsWithoutSteps) {
+  const config::Recipe recipe =
+      recipe_of({"sync.method=diloco", "diloco.sync_every=4", "diloco.wire=fp32", "data.own=true",
+                 "privacy.secure_sums=true"});
+  const RecipePlan plan(recipe, method::tensors_of(recipe));
+  ASSERT_EQ(plan.rounds(), 3 * 4u);
+  EXPECT_EQ(plan.overlap(), 0u);
+  for (uint64_t sum = 0; sum < 3; ++sum) {
+    const uint64_t first = 4 * sum, end = std::min<uint64_t>(4 * (sum + 1), 10);
+    EXPECT_EQ(plan.round(first).first_step, 4 * sum);
+    EXPECT_EQ(plan.round(first).steps.size(), end - 4 * sum);
+    for (uint64_t later = first + 1; later < first + 4; ++later) {
+      EXPECT_EQ(plan.round(later).first_step, end);
+      EXPECT_TRUE(plan.round(later).steps.empty());
+      EXPECT_EQ(plan.round(later).operations.size(), 1u);
+    }
+    const auto last = plan.operation_of(first + 2, 0);
+    ASSERT_TRUE(last);
+    EXPECT_EQ(last->round, end - 1);
+    EXPECT_EQ(plan.round_of_operation(end - 1, 0), first + 2);
+    EXPECT_EQ(plan.round_of_operation(end - 1, method::kRevealsFragment), first + 3);
+    EXPECT_EQ(plan.round_of(end - 1), first);
+    EXPECT_EQ(plan.last_ended(end), first + 3);
+    EXPECT_EQ(plan.settled_rounds(end), first + 4);
+    EXPECT_EQ(plan.settled_rounds(end - 1), first);
+    EXPECT_TRUE(plan.ends_after(end));
+  }
+  EXPECT_FALSE(plan.round(10).last);
+  EXPECT_TRUE(plan.round(11).last);
+  Opening opening = plan.round(8);
+  opening.roster = {{0, {0, 6}, 0}};
+  EXPECT_TRUE(plan.step(opening, 1, 9).last) << "the run's last step";
+  EXPECT_FALSE(plan.step(opening, 1, 8).last);
+}
+
 TEST(RecipePlan, CutsRoundsWhereFragmentsAreSent) {
   const config::Recipe recipe = recipe_of(
       {"sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",

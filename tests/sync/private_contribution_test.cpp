@@ -1,5 +1,3 @@
-#include "thinwire/sync/private_contribution.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 
 #include "thinwire/base/error.h"
 #include "thinwire/base/rng.h"
+#include "thinwire/sync/private_sum.h"
 
 namespace thinwire::sync {
 namespace {

@@ -33,6 +33,9 @@ class PassingCommunicator : public Communicator {
   Result<bool> left_out(const Key& key, double timeout_s) override {
     return to_->left_out(key, timeout_s);
   }
+  Result<std::optional<Contributors>> counted(const Key& key, double timeout_s) override {
+    return to_->counted(key, timeout_s);
+  }
   Result<void> wait_all_reduce(const Key& key, std::span<float> out, double timeout_s) override {
     return to_->wait_all_reduce(key, out, timeout_s);
   }

@@ -48,12 +48,13 @@ std::vector<Secret> share_secret(const Secret& secret, size_t shares, size_t nee
 Secret combine_shares(std::span<const SecretShare> shares) {
   Secret secret{};
   for (const SecretShare& one : shares) {
-    uint8_t factor = 1;
+    uint8_t above = 1, below = 1;
     for (const SecretShare& other : shares) {
       if (other.index == one.index) continue;
-      const auto apart = static_cast<uint8_t>(place_of(other.index) ^ place_of(one.index));
-      factor = times(factor, times(place_of(other.index), inverse(apart)));
+      above = times(above, place_of(other.index));
+      below = times(below, static_cast<uint8_t>(place_of(other.index) ^ place_of(one.index)));
     }
+    const uint8_t factor = times(above, inverse(below));
     for (size_t byte = 0; byte < secret.size(); ++byte) {
       secret[byte] = static_cast<uint8_t>(secret[byte] ^ times(factor, one.value[byte]));
     }

@@ -92,6 +92,7 @@ constexpr WireChunk wire_chunk(WireType type, size_t count, int members, int mem
 struct SumFormats {
   WireType sent = WireType::kF32;
   WireType sum = WireType::kF32;
+  bool words = false;  // both are words of 32 bits as fp32's bits, added modulo 2^32
   bool operator==(const SumFormats&) const = default;
 };
 
@@ -122,9 +123,12 @@ struct WireCodec {
   // Total function: any bytes give values or kCorruptPayload.
   Result<void> (*decode)(std::span<const uint8_t> in, std::span<float> values);
   const WireCodec* sum_codec = nullptr;  // encodes sums of such values; null: this one
+  // What is summed are no numbers of fp32, and so not scaled: adds `values` to `sum`. Null: they
+  // are, and are added as such.
+  void (*add)(std::span<const float> values, std::span<float> sum) = nullptr;
 
   const WireCodec& of_sum() const { return sum_codec == nullptr ? *this : *sum_codec; }
-  SumFormats formats() const { return {type, of_sum().type}; }
+  SumFormats formats() const { return {type, of_sum().type, add != nullptr}; }
 };
 
 }  // namespace thinwire

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cstring>
 
 #include "thinwire/base/half.h"
@@ -59,6 +60,17 @@ Result<void> decode_blocks(std::span<const uint8_t> in, std::span<float> values)
               fmt::format("not finite, as {} values or their scale", wire_name(kType)));
 }
 
+THINWIRE_CLONES void add_words(std::span<const float> values, std::span<float> sum) {
+  const float* __restrict from = values.data();
+  float* __restrict to = sum.data();
+  const size_t count = sum.size();
+  for (size_t i = 0; i < count; ++i) {
+    to[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(to[i]) + std::bit_cast<uint32_t>(from[i]));
+  }
+}
+
+constexpr WireCodec kWords = {WireType::kF32, encode_f32, decode_f32, nullptr, add_words};
+
 // Indexed by WireType.
 constexpr std::array<WireCodec, kWireNames.size()> kCodecs = {{
     {WireType::kF32, encode_f32, decode_f32},
@@ -86,6 +98,7 @@ constexpr auto kSumCodecs = [] {
 const WireCodec& wire_codec(WireType type) { return kCodecs.at(static_cast<size_t>(type)); }
 
 const WireCodec& wire_codec(SumFormats formats) {
+  if (formats.words) return kWords;
   return kSumCodecs.at(static_cast<size_t>(formats.sent)).at(static_cast<size_t>(formats.sum));
 }
 

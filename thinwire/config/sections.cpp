@@ -218,6 +218,10 @@ void PrivacySection::describe(Fields& fields) {
                       "draws in secret, and otherwise sends nothing but noise.");
   fields.number_above("delta", delta, "", 0, 1e-3,
                       "With noise: the delta for which the epsilon of a member is stated.");
+  fields.flag(
+      "secure_sums", secure_sums,
+      "With data.own: members hide what they contribute by masks that cancel in the sum, so "
+      "that the coordinator and other members see the sum only.");
 }
 
 void OptimSection::describe(Fields& fields) {

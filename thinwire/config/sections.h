@@ -199,6 +199,7 @@ struct PrivacySection final : SectionOf<PrivacySection> {
   double noise = 0;     // z: standard deviation of the noise, in units of clip; 0: none
   double sampling = 1;  // q: the probability with which a member contributes to a sum
   double delta = 1e-5;
+  bool secure_sums = false;  // nobody sees what one member contributes
   bool noisy() const { return noise > 0; }
   void describe(Fields& fields) override;
 };

@@ -39,7 +39,11 @@ void tell_privacy(RequestClient& requests, const config::Recipe& recipe, const f
                             "learn of a member's text"
                           : "data.own = false, so no member has a text of its own"));
     }
-    if (recipe.data.own) {
+    if (privacy.secure_sums) {
+      message(
+          "the run's recipe has [privacy] secure_sums = true: others see the sum of all members' "
+          "contributions, and not this member's own");
+    } else if (recipe.data.own) {
       message(
           "the run's recipe has [privacy] noise = 0: nothing bounds what others can learn of this "
           "member's text by its contributions");

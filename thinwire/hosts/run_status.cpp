@@ -203,7 +203,9 @@ void add_privacy(const config::PrivacySection& privacy, const membership::RunPla
                  RunStatus& status) {
   if (!privacy.noisy()) return;
   for (uint64_t round = 0; round < std::min(status.round, plan.rounds()); ++round) {
-    status.sums += plan.round(round).operations.size();
+    const membership::Opening planned = plan.round(round);
+    status.sums += static_cast<uint64_t>(std::ranges::count_if(
+        planned.operations, method::is_own_fragment, &membership::PlannedOperation::fragment));
   }
   status.delta = privacy.delta;
   status.epsilon = method::epsilon_of(method::mechanism_of(privacy), status.sums, privacy.delta);

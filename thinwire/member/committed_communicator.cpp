@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "thinwire/method/operations.h"
 #include "thinwire/sync/committed_sum.h"
 
 namespace thinwire::member {
@@ -28,7 +29,7 @@ CommittedCommunicator::Operation& CommittedCommunicator::start(
 
 void CommittedCommunicator::completed(uint64_t round) {
   for (; next_incomplete_ <= round; ++next_incomplete_) {
-    const auto opening = follower_.opening(next_incomplete_);
+    const auto opening = follower_.reach(next_incomplete_);
     if (!opening) return;  // the replica has ended
     for (const membership::PlannedOperation& operation : opening->operations) {
       if (started_.contains({next_incomplete_, operation.fragment})) continue;
@@ -45,13 +46,13 @@ void CommittedCommunicator::completed(uint64_t round) {
 // Only members of the round's roster offer anything.
 void CommittedCommunicator::offer(const transport::Key& key, const Operation& operation,
                                   Bytes payload) {
-  const auto opening = follower_.opening(operation.round);
+  const auto opening = follower_.reach(operation.round);
   if (!opening) return;  // waiting for the operation reports this
   if (std::ranges::find(opening->roster, id_, &membership::Share::member) ==
       opening->roster.end()) {
     return;
   }
-  if (contributes_ && !payload.empty()) contributes_();
+  if (contributes_ && !payload.empty() && method::is_own_fragment(key.fragment)) contributes_();
   traffic_.sent += payload.size();
   const bool computed = computed_round_ == operation.round;
   follower_.offer(operation.round, key.fragment, std::move(payload),
@@ -142,6 +143,15 @@ Result<bool> CommittedCommunicator::left_out(const transport::Key& key, double /
   return std::ranges::none_of(commit->contributions, [&](const Contribution& one) {
     return one.member == id_ && one.bytes > 0 && one.round == commit->operation.round;
   });
+}
+
+Result<std::optional<transport::Contributors>> CommittedCommunicator::counted(
+    const transport::Key& key, double /*timeout_s*/) {
+  const auto commit = this->commit(key);
+  if (!commit) return tl::unexpected(commit.error());
+  transport::Contributors members;
+  for (const Contribution& one : sync::summed(*commit)) members.push_back(one.member);
+  return members;
 }
 
 Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, std::span<float> out,

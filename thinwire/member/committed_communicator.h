@@ -79,6 +79,8 @@ class CommittedCommunicator final : public transport::Communicator {
   void start_all_reduce(const transport::Key& key, std::span<const float> values,
                         const WireCodec& codec, const transport::Contributors& from) override;
   Result<bool> left_out(const transport::Key& key, double timeout_s) override;
+  Result<std::optional<transport::Contributors>> counted(const transport::Key& key,
+                                                         double timeout_s) override;
   bool counts_late() const override { return late_counts_; }
   Result<void> wait_all_reduce(const transport::Key& key, std::span<float> out,
                                double timeout_s) override;

@@ -17,6 +17,13 @@ namespace thinwire::member {
 
 void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& part) {
   completed_ = step;
+  if (part.lost_sum) {
+    message_(
+        fmt::format("step {}: the secure sum cannot be known, because only one member began it, or "
+                    "more than half of them have gone; the weights stay as they were before the "
+                    "round",
+                    step));
+  }
   if (part.synchronised) digest_ = part.digest;
   if (digest_) follower_.digest(step, *digest_);
   if (part.tokens == 0) return;  // it followed

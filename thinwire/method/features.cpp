@@ -57,6 +57,7 @@ const std::map<std::string_view, Ways>& needs_of_features() {
   static const Overrides noise = {"sync.method=diloco", "data.own=true", "privacy.clip=1"};
   static const Overrides sampling = {"sync.method=diloco", "data.own=true", "privacy.clip=1",
                                      "privacy.noise=0.5"};
+  static const Overrides secure = {"sync.method=diloco", "data.own=true", "diloco.wire=fp32"};
   static const std::map<std::string_view, Ways> needs = {
       {"adapter.kind=lora", {{"train.init=MODEL"}}},
       {"adapter.whole", {{"adapter.kind=lora", "train.init=MODEL"}}},
@@ -83,6 +84,7 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"privacy.clip", {clip}},
       {"privacy.noise", {noise}},
       {"privacy.sampling", {sampling}},
+      {"privacy.secure_sums", {secure}},
       {"distro.sum_wire", Ways{{}}},
       {"sparseloco.sum_wire", Ways{{}}},
       {"sum_wire", {{"wire=int1"}}},
@@ -102,8 +104,8 @@ const std::map<std::string_view, Ways>& needs_of_features() {
 constexpr std::string_view kResolved = "auto";
 
 // Fields, and values of fields, that a coordinator alone follows.
-constexpr std::array<std::string_view, 8> kCoordinated = {
-    "data.own",  "privacy.clip", "privacy.noise", "privacy.sampling",
+constexpr std::array<std::string_view, 9> kCoordinated = {
+    "data.own",  "privacy.clip", "privacy.noise", "privacy.sampling", "privacy.secure_sums",
     "sync.late", "sync.quorum",  "sync.sums",     "sync.shares=own"};
 
 bool is_feature(std::string_view table, const std::string& key) {

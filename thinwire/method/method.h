@@ -94,7 +94,7 @@ struct Method {
   // Whether a contribution may also be part of a later sum (sync.late = "count"): each is a change
   // of weights that the member does not keep for itself if it is left out.
   bool sums_late = false;
-  // Whether members clip and noise what they send as [privacy] says (sync/private_contribution.h).
+  // Whether members clip and noise what they send as [privacy] says (sync/private_sum.h).
   bool makes_private = false;
   // The strategy in sync/registry.cpp that implements it; presets of one algorithm share it.
   std::string_view algorithm = name;

@@ -15,6 +15,8 @@ constexpr Side kByOwnRows{"sync.shares", [](const Recipe& recipe) {
 constexpr Side kOwnText{"data.own", [](const Recipe& recipe) { return recipe.data.own; }};
 constexpr Side kPrivate{"privacy.clip",
                         [](const Recipe& recipe) { return recipe.privacy.clip > 0; }};
+constexpr Side kSecure{"privacy.secure_sums",
+                       [](const Recipe& recipe) { return recipe.privacy.secure_sums; }};
 constexpr Side kExternalModel{"model.architecture", is_external};
 constexpr Side kOwnSteps{"optim.method", takes_own_steps};
 constexpr Side kTasks{"eval.tasks",
@@ -77,6 +79,23 @@ std::span<const Pair> refusals_of_learning() {
        [](const Recipe&) {
          return names_of(all_methods(), ", ", [](const Method& one) { return one.makes_private; });
        }},
+      {kSecure,
+       {"data.own", [](const Recipe& recipe) { return !recipe.data.own && !is_external(recipe); }},
+       "[privacy] secure_sums = {one} needs [data] own = true, got {other}: what all members have "
+       "needs no hiding"},
+      {kSecure,
+       {"sync.method", [](const Recipe& recipe) { return !method_of(recipe).makes_private; }},
+       "[privacy] secure_sums = {one} needs a method whose members sum changes of all weights, got "
+       "[sync] method = {other}; choose local_sgd or diloco"},
+      {kSecure,
+       {"sync.aggregate", [](const Recipe& recipe) { return recipe.sync.aggregation().robust(); }},
+       "[privacy] secure_sums = {one} needs [sync] aggregate = \"mean\", got {other}: other rules "
+       "compare contributions, which nobody sees"},
+      {kSecure,
+       {"sync.late",
+        [](const Recipe& recipe) { return recipe.sync.late != config::LateContributions::kDrop; }},
+       "[privacy] secure_sums = {one} needs [sync] late = \"drop\", got {other}: a contribution is "
+       "hidden by the masks of its own round"},
       {{"privacy.noise", [](const Recipe& recipe) { return recipe.privacy.noisy(); }},
        {"sync.shares",
         [](const Recipe& recipe) { return recipe.sync.shares == config::RowShares::kSpeed; }},

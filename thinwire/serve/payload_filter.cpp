@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "thinwire/base/digest.h"
+#include "thinwire/method/operations.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/serve/near_copies.h"
 #include "thinwire/sync/algorithm.h"
@@ -22,12 +23,21 @@ PayloadCheck payload_check(const config::Recipe& recipe, const membership::Recip
   const std::shared_ptr<codec::PayloadReader> reader = sync::make_payload_reader(
       method::sync_spec(recipe).method,
       {.layout = layout, .lone_worker = recipe.train.workers == 1, .seed = seed});
-  return [reader, &plan, run](const membership::Offer& offer, uint64_t weight,
-                              const Bytes& payload) -> Result<std::optional<PayloadContent>> {
+  // Masked values have nothing to compare, nor have keys and shares.
+  const bool is_hidden = recipe.privacy.secure_sums;
+  return [reader, &plan, run, is_hidden](
+             const membership::Offer& offer, uint64_t weight,
+             const Bytes& payload) -> Result<std::optional<PayloadContent>> {
     // A member of the roster that does not contribute to an operation sends this.
     if (payload.empty()) return std::nullopt;
     const auto name = plan.operation_of(offer.round, offer.fragment);
     if (!name) return fail(FailureKind::kCorruptPayload, "the run has no such operation");
+    if (is_hidden) {
+      const bool fits = !method::is_own_fragment(offer.fragment) || payload.size() == name->bytes;
+      if (fits) return std::nullopt;
+      return fail(FailureKind::kCorruptPayload, fmt::format("it has {} bytes where {} are expected",
+                                                            payload.size(), name->bytes));
+    }
     codec::PayloadId id;
     id.run = run;
     id.epoch = offer.epoch;

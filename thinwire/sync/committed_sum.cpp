@@ -9,7 +9,9 @@
 #include "thinwire/base/payload_format.h"
 #include "thinwire/base/threads.h"
 #include "thinwire/codec/sparse.h"
+#include "thinwire/codec/wire.h"
 #include "thinwire/method/method.h"
+#include "thinwire/method/operations.h"
 #include "thinwire/method/sync_spec.h"
 #include "thinwire/sync/algorithm.h"
 
@@ -41,8 +43,8 @@ Result<void> add_piece(const WireCodec& codec, const transport::Delivery& part, 
   return added;
 }
 
-void multiply(std::span<float> values, float factor) {
-  if (factor == 1) return;
+void multiply(const WireCodec& codec, std::span<float> values, float factor) {
+  if (factor == 1 || codec.add != nullptr) return;
   for (float& value : values) value *= factor;
 }
 
@@ -54,7 +56,7 @@ Result<void> sum_piece(const WireCodec& codec, const Deliveries& parts, float fa
     auto added = add_piece(codec, part, first, sum, memory);
     if (!added) return added;
   }
-  multiply(sum, factor);
+  multiply(codec, sum, factor);
   return memory.finish(codec, sum);
 }
 
@@ -100,6 +102,7 @@ double mean_bytes(const std::vector<Contribution>& listed) {
 }  // namespace
 
 bool SumRule::applies(const Commit& commit) const {
+  if (!method::is_own_fragment(commit.operation.fragment)) return false;
   const std::vector<Contribution> parts = summed(commit);
   if (parts.empty()) return false;
   return method::coordinator_sums(who, parts.size(), mean_bytes(parts),
@@ -127,7 +130,8 @@ std::unique_ptr<RunningSum> SumRule::begin(const std::vector<Contribution>& list
 std::optional<SumRule> sum_rule(const config::Recipe& recipe) {
   if (recipe.sync.sums == config::Sums::kMembers) return std::nullopt;
   if (recipe.sync.aggregation().robust()) return std::nullopt;  // members need every contribution
-  const WireCodec* const codec = sum_codec(method::sync_spec(recipe).method);
+  const WireCodec* codec = sum_codec(method::sync_spec(recipe).method);
+  if (recipe.privacy.secure_sums) codec = &codec::wire_codec(SumFormats{.words = true});
   if (codec != nullptr) return SumRule{recipe.sync.sums, codec};
   auto gathered = gathered_sums(recipe);
   if (!gathered) return std::nullopt;
@@ -180,7 +184,7 @@ Result<Bytes> DenseSum::finish(float factor) {
   const WireType type = codec_.of_sum().type;
   Bytes coded(wire_bytes(type, sum_.size()));
   auto done = for_pieces(sum_, [&](size_t first, std::span<float> piece) {
-    multiply(piece, factor);
+    multiply(codec_, piece, factor);
     const size_t begin = wire_bytes(type, first);
     const size_t bytes = wire_bytes(type, piece.size());
     return transport::CodedSum::finish(codec_, piece, std::span(coded).subspan(begin, bytes));

@@ -61,8 +61,9 @@ Sha256 digest_of(const std::vector<Contribution>& listed);
 uint64_t sum_bytes(const WireCodec& codec, uint64_t bytes);
 
 // out := Q(factor * sum of the contributions as decoded), in their order and with the arithmetic of
-// transport/chunked_sum.h. kCorruptPayload names the member whose contribution has another length
-// than `out` encoded, or does not decode.
+// transport/chunked_sum.h; without the factor where words are added (WireCodec::add).
+// kCorruptPayload names the member whose contribution has another length than `out` encoded, or
+// does not decode.
 Result<void> sum_committed(const WireCodec& codec, const std::vector<transport::Delivery>& listed,
                            float factor, std::span<float> out, transport::CodedSum& memory);
 

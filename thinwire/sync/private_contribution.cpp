@@ -1,5 +1,3 @@
-#include "thinwire/sync/private_contribution.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -7,6 +5,7 @@
 #include "thinwire/base/error.h"
 #include "thinwire/base/secrets.h"
 #include "thinwire/optim/optimizer.h"
+#include "thinwire/sync/private_sum.h"
 
 namespace thinwire::sync {
 namespace {

@@ -87,6 +87,8 @@ struct StepReport {
   // The part of this waiting, and of updating weights, that held up the backward pass.
   double backward_exchange_seconds = 0;
   double backward_update_seconds = 0;
+  // A secure sum was lost, and with it the progress of the round (private_sum.h).
+  bool lost_sum = false;
   bool synchronised = true;  // the shared weights may have changed; replicas compare them
 };
 

@@ -46,6 +46,7 @@ struct StepPart {
   double update_s = 0;
   double simulated_s = 0;          // by the worker's virtual clock; 0 if links are not simulated
   double simulated_compute_s = 0;  // likewise, only the computation
+  bool lost_sum = false;           // the round's progress is lost (sync::StepReport)
   bool synchronised = false;
   uint64_t digest = 0;  // of the parameters, where synchronised
   // The same for the state that replicas agree on, if it was digested.

@@ -143,6 +143,7 @@ bool Worker::train_step() {
   learner_->refresh();
   part.gradient_norm += applied.report.gradient_norm;  // one of them is 0
   part.exchange_s = applied.report.exchange_seconds;
+  part.lost_sum = applied.report.lost_sum;
   part.synchronised = applied.report.synchronised;
   part.digest = applied.digest;
   part.state_digest = applied.state_digest;

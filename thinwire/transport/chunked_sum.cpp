@@ -17,6 +17,10 @@ THINWIRE_CLONES void add_values(std::span<const float> values, std::span<float> 
   for (size_t i = 0; i < count; ++i) to[i] += from[i];
 }
 
+void add(const WireCodec& codec, std::span<const float> values, std::span<float> sum) {
+  codec.add == nullptr ? add_values(values, sum) : codec.add(values, sum);
+}
+
 }  // namespace
 
 void CodedSum::begin(std::span<float> sum) { std::ranges::fill(sum, 0.0f); }
@@ -24,7 +28,7 @@ void CodedSum::begin(std::span<float> sum) { std::ranges::fill(sum, 0.0f); }
 Result<void> CodedSum::add(const WireCodec& codec, std::span<const float> values,
                            std::span<float> sum) {
   if (codec.type == WireType::kF32) {
-    add_values(values, sum);
+    transport::add(codec, values, sum);
     return {};
   }
   bytes_.resize(wire_bytes(codec.type, values.size()));
@@ -36,7 +40,7 @@ Result<void> CodedSum::add_coded(const WireCodec& codec, std::span<const uint8_t
                                  std::span<float> sum) {
   decoded_.resize(sum.size());
   if (auto done = codec.decode(coded, decoded_); !done) return done;
-  add_values(decoded_, sum);
+  transport::add(codec, decoded_, sum);
   return {};
 }
 

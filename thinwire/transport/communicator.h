@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -98,6 +99,11 @@ class Communicator {
   // whose values are still unchanged at that point. Always false with transports that form a sum
   // from all contributions or not at all.
   virtual Result<bool> left_out(const Key& /*key*/, double /*timeout_s*/) { return false; }
+  // Waits for the commit of a sum and returns whose contributions it adds up, ascending. Nothing
+  // with transports that form a sum from all contributions or not at all.
+  virtual Result<std::optional<Contributors>> counted(const Key& /*key*/, double /*timeout_s*/) {
+    return std::nullopt;
+  }
   // Whether what is left out may count in a later round, so that its sender must not put it back.
   virtual bool counts_late() const { return false; }
   // Writes the sum to `out`, with the same bits for everyone. kLostPeer if a member left before all

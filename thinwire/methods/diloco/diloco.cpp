@@ -11,7 +11,7 @@
 #include "thinwire/schedule/schedule.h"
 #include "thinwire/sync/algorithm.h"
 #include "thinwire/sync/local_update_strategy.h"
-#include "thinwire/sync/private_contribution.h"
+#include "thinwire/sync/private_sum.h"
 
 namespace thinwire::sync {
 namespace {
@@ -38,6 +38,7 @@ class Diloco final : public LocalUpdateStrategy {
         options_(options),
         codec_(codec::wire_codec(options.formats())),
         step_(options, codec_, shared_, worker.params, worker.threads),
+        secure_(worker.communicator, worker.threads, worker.spec.timeout_s),
         buffers_(static_cast<size_t>(options.buffers()),
                  std::vector<float>(static_cast<size_t>(shared_.layout().total()))) {
     for (DilocoFragment& place : diloco_fragments(shared_.layout(), options.fragments())) {
@@ -177,6 +178,10 @@ class Diloco final : public LocalUpdateStrategy {
     const float weight = cluster_.weight_since(round, since);
     fragments_[f].in_flight.push_back({number, key, shares.from.empty(), weight});
     if (shares.from.empty()) return;
+    if (worker_.spec.privacy.secure_sums) {
+      secure_shares_ = shares;
+      return;  // its operations come one after the other, when it is waited for
+    }
     cluster_.start_all_reduce(key, pseudo_gradient(fragments_[f], number), codec_, shares,
                               options_.gathers());
   }
@@ -209,7 +214,7 @@ class Diloco final : public LocalUpdateStrategy {
       const std::span<float> mean = pseudo_gradient(fragment, oldest.number);
       const Stopwatch waiting;
       worker_.permits.pause();
-      auto done = take_sum(fragment, oldest, mean);
+      auto done = take_sum(fragment, oldest, mean, report);
       worker_.permits.resume();
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
@@ -221,10 +226,17 @@ class Diloco final : public LocalUpdateStrategy {
   }
 
   // `mean` holds what was sent, until it holds the sum.
-  Result<void> take_sum(const FragmentState& fragment, const InFlight& sum, std::span<float> mean) {
+  Result<void> take_sum(const FragmentState& fragment, const InFlight& sum, std::span<float> mean,
+                        StepReport& report) {
     const double timeout = worker_.spec.timeout_s;
     if (sum.empty) {
       std::ranges::fill(mean, 0.0f);
+      return {};
+    }
+    if (worker_.spec.privacy.secure_sums) {
+      const Result<bool> known = secure_.form(sum.key, mean, secure_shares_);
+      if (!known) return tl::unexpected(known.error());
+      report.lost_sum = !*known;
       return {};
     }
     if (sum.weight > 0 && step_.keeps_error()) {
@@ -238,6 +250,8 @@ class Diloco final : public LocalUpdateStrategy {
   const method::DilocoOptions& options_;
   const WireCodec& codec_;
   OuterStep step_;
+  SecureSum secure_;
+  MemberShares secure_shares_;               // of the sum that is waited for next
   std::vector<std::vector<float>> buffers_;  // pseudo-gradients that may be in flight
   std::vector<float> passing_;               // those that are applied in the step they are sent
   schedule::FragmentSchedule schedule_;

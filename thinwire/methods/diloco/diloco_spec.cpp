@@ -102,7 +102,7 @@ void check_sum_wire(std::string_view table, const DilocoOptions& options,
                     const config::Recipe& recipe) {
   if (options.sum_wire == SumWire::kSame) return;
   const std::string_view name = name_of(options.sum_wire);
-  const auto [sent, sum] = options.formats();
+  const WireType sent = options.formats().sent, sum = options.formats().sum;
   require(table,
           wire_bytes(sum, wire_block(sum)) * wire_block(sent) >=
               wire_bytes(sent, wire_block(sent)) * wire_block(sum),
@@ -112,6 +112,26 @@ void check_sum_wire(std::string_view table, const DilocoOptions& options,
           fmt::format("sum_wire = \"{}\" needs sync.aggregate = \"mean\", got \"{}\": that rule "
                       "judges contributions one by one, so members receive each of them",
                       name, name_of(recipe.sync.aggregate)));
+}
+
+// Masked values are words of 32 bits that are added at once, and hide what they lose.
+void check_secure(std::string_view table, const DilocoOptions& options,
+                  const config::Recipe& recipe) {
+  if (!recipe.privacy.secure_sums) return;
+  const auto needs = [&](bool holds, std::string_view what, std::string_view got) {
+    if (holds) return;
+    throw UsageError(
+        fmt::format("[privacy] secure_sums = true needs [{}] {}, got \"{}\"", table, what, got));
+  };
+  needs(options.wire == WireType::kF32, "wire = \"fp32\", since hidden values have 32 bits",
+        wire_name(options.wire));
+  needs(options.sum_wire == SumWire::kSame, "sum_wire = \"same\"", name_of(options.sum_wire));
+  needs(options.overlap == Overlap::kNone,
+        "overlap = \"none\", since its operations come one after the other",
+        name_of(options.overlap));
+  require("privacy", options.fragment_layers == 0,
+          "secure_sums = true needs a method that exchanges the whole model at once, local_sgd or "
+          "diloco, got \"streaming\"");
 }
 
 // Whether contributions are gathered instead of being summed by the transport.
@@ -182,6 +202,23 @@ int64_t due_after(const DilocoOptions& options, const schedule::FragmentSchedule
   return ends_before ? schedule.steps : schedule.sent_after(fragment, later);
 }
 
+// A sum whose contributions are hidden (sync/private_sum.h).
+void add_secure(const Operation& sum, std::vector<Operation>& all) {
+  const auto add = [&](uint32_t fragment, uint64_t bytes) {
+    Operation gather = sum;
+    gather.collective = Collective::kGather;
+    gather.fragment = fragment;
+    gather.bytes = bytes;
+    gather.turn = static_cast<int>(all.size());
+    all.push_back(gather);
+  };
+  add(kMaskKeysFragment, kMaskKeysBytes);
+  add(kMaskSharesFragment, kMostSecureMembers * kMaskSharesBytes);
+  all.push_back(sum);
+  all.back().turn = static_cast<int>(all.size()) - 1;
+  add(kRevealsFragment, kMostSecureMembers * kRevealBytes);
+}
+
 // What is sent of one fragment after a step, and what arrives and is passed on within clusters.
 // `values`: the fragment's.
 void add_operations(const DilocoOptions& options, const config::Recipe& recipe,
@@ -200,7 +237,11 @@ void add_operations(const DilocoOptions& options, const config::Recipe& recipe,
         .fragment = static_cast<uint32_t>(fragment),
         .bytes = wire_bytes(options.wire, values),
         .due = due};
-    if (opened == completed) all.push_back(sum);
+    if (opened == completed && recipe.privacy.secure_sums) {
+      add_secure(sum, all);
+    } else if (opened == completed) {
+      all.push_back(sum);
+    }
     if (due == completed && recipe.sync.clustered()) all.push_back(broadcast_of(sum, values));
   }
 }
@@ -415,6 +456,7 @@ void check_diloco(std::string_view table, const DilocoOptions& options,
   check_overlap(table, options, fragment_count(recipe.model.layers, options.fragments()));
   check_error_place(table, options);
   check_sum_wire(table, options, recipe);
+  check_secure(table, options, recipe);
   require(table, options.slices == 0 || options.fragment_layers == kFragmentLayers,
           fmt::format("fragment_layers = {} contradicts slices = {}, of which each has a part of "
                       "every layer",
