@@ -160,6 +160,18 @@ TEST_F(AdapterRuns, OnABaseInNf4ResumeAndMergeIntoTheBaseAsItWas) {
   EXPECT_NEAR(exact.summary.val_loss.at("validation"), loss, 0.05);
 }
 
+TEST_F(AdapterRuns, OnABaseInInt8LearnWhatOneInBf16Does) {
+  const auto fields = [this](const char* format, const char* folder) {
+    return lora({"optim.lr=0.02", "train.precision=bf16", "adapter.whole=[]",
+                 std::string("train.weights=") + format, "run.dir=" + path(folder).string()});
+  };
+  const double exact = run(fields("bf16", "exact")).summary.val_loss.at("validation");
+  expect_bitwise_resume(fields("int8", "run"), {1, 7});
+  const double loss = events::read_summary(path("run") / "summary.json").val_loss.at("validation");
+  EXPECT_NE(loss, exact);
+  EXPECT_NEAR(loss, exact, 0.01);
+}
+
 // Tensors that are trained in full beside it are not encoded: where nothing is learnt, they are
 // still the base's.
 TEST_F(AdapterRuns, OnABaseInNf4MayTrainOtherTensorsInFull) {

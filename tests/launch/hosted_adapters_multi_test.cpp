@@ -182,6 +182,9 @@ std::vector<Variant> kinds() {
                    "train.precision=bf16"}),
           variant("diloco", "lora_on_nf4",
                   {"adapter.kind=lora", "adapter.rank=4", "train.init=BASE", "train.weights=nf4",
+                   "train.precision=bf16"}),
+          variant("diloco", "lora_on_int8",
+                  {"adapter.kind=lora", "adapter.rank=4", "train.init=BASE", "train.weights=int8",
                    "train.precision=bf16"})};
 }
 

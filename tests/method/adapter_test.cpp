@@ -9,6 +9,7 @@
 #include "tests/errors.h"
 #include "thinwire/architectures/roberta/roberta_spec.h"
 #include "thinwire/base/error.h"
+#include "thinwire/base/names.h"
 #include "thinwire/method/adapters/relora.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
@@ -209,15 +210,19 @@ TEST(Adapter, MemoryHoldsFrozenTensorsOnceAndTheRestOfWhatIsTrained) {
   const config::Recipe stored =
       lora({"train.precision=bf16", "train.weights=bf16", "train.workers=4"});
   EXPECT_EQ(part(stored, 4, "weights"), bytes(tensors.frozen) / 2 + 6 * bytes(tensors.trained));
-  // In nf4 matrices take 4.127 bits, and what their last blocks lack.
-  const config::Recipe packed =
-      lora({"train.precision=bf16", "train.weights=nf4", "train.workers=4"});
-  double expected = 0;
-  for (const TensorSpec& tensor : tensors.frozen) {
-    expected += tensor.is_hidden_matrix() ? static_cast<double>(nf4_bytes(tensor.count()))
-                                          : bytes({tensor}) / 2;
+  // In nf4 matrices take 4.127 bits, in int8 8.5, and what their last blocks lack.
+  for (const WeightFormat format : {WeightFormat::kNf4, WeightFormat::kInt8}) {
+    const config::Recipe packed =
+        lora({"train.precision=bf16", "train.weights=" + std::string(name_of(format)),
+              "train.workers=4"});
+    double expected = 0;
+    for (const TensorSpec& tensor : tensors.frozen) {
+      expected += tensor.is_hidden_matrix()
+                      ? static_cast<double>(weight_bytes(format, tensor.count()))
+                      : bytes({tensor}) / 2;
+    }
+    EXPECT_EQ(part(packed, 4, "weights"), expected + 6 * bytes(tensors.trained)) << name_of(format);
   }
-  EXPECT_EQ(part(packed, 4, "weights"), expected + 6 * bytes(tensors.trained));
 }
 
 TEST(Adapter, OnlyABaseThatIsWhollyFrozenIsReadIntoItsPlace) {

@@ -74,19 +74,22 @@ TEST(WeightsInBf16, AreThoseThatAnAdapterLeavesAsTheyAre) {
               HasSubstr("got \"low_rank\""));
 }
 
-TEST(WeightsInNf4, AreThoseThatNoStepChanges) {
-  const auto refusal_with = [](const std::string& kind) {
+TEST(EncodedWeights, AreThoseThatNoStepChanges) {
+  const auto refusal_with = [](const std::string& format, const std::string& kind) {
     return tests::error_of([&] {
-      check_choices(
-          load_recipe({}, std::vector<std::string>{"train.weights=nf4", "train.precision=bf16",
-                                                   "train.init=base", "adapter.kind=" + kind}));
+      check_choices(load_recipe(
+          {}, std::vector<std::string>{"train.weights=" + format, "train.precision=bf16",
+                                       "train.init=base", "adapter.kind=" + kind}));
     });
   };
-  EXPECT_EQ(refusal_with("lora"), tests::kNoError);
-  for (const std::string kind : {"none", "relora", "low_rank"}) {
-    EXPECT_THAT(refusal_with(kind),
-                HasSubstr("[train] weights = \"nf4\" needs [adapter] kind = \"lora\", got \"" +
-                          kind + "\": only weights that no step changes"));
+  for (const std::string format : {"nf4", "int8"}) {
+    EXPECT_EQ(refusal_with(format, "lora"), tests::kNoError);
+    for (const std::string kind : {"none", "relora", "low_rank"}) {
+      EXPECT_THAT(
+          refusal_with(format, kind),
+          HasSubstr("[train] weights = \"" + format + "\" needs [adapter] kind = \"lora\", got \"" +
+                    kind + "\": only weights that no step changes"));
+    }
   }
   EXPECT_THAT(tests::error_of([] {
                 load_recipe({}, std::vector<std::string>{"train.weights=nf4", "adapter.kind=lora"});
@@ -94,7 +97,7 @@ TEST(WeightsInNf4, AreThoseThatNoStepChanges) {
               HasSubstr("[train] weights = \"nf4\" needs precision = \"bf16\", got \"fp32\""));
   EXPECT_THAT(
       tests::error_of([] { load_recipe({}, std::vector<std::string>{"train.weights=int4"}); }),
-      HasSubstr("fp32, bf16, nf4"));
+      HasSubstr("fp32, bf16, nf4, int8"));
 }
 
 TEST(Formats, TakeTheirBytes) {

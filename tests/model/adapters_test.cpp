@@ -14,6 +14,7 @@
 #include "tests/errors.h"
 #include "tests/model/adapted_model.h"
 #include "tests/model/streamed.h"
+#include "thinwire/base/names.h"
 #include "thinwire/tensor/products/gemm.h"
 
 namespace thinwire::model {
@@ -193,10 +194,12 @@ TEST(AdapterModel, FrozenWeightsMayChangeBetweenBatches) {
 }
 
 // Products decode the matrices panel by panel, and sum as those of the decoded ones do.
-TEST(AdapterModel, OnABaseInNf4HasTheBitsOfOneInBf16ThatWasDecoded) {
+class OnAnEncodedBase : public testing::TestWithParam<WeightFormat> {};
+
+TEST_P(OnAnEncodedBase, HasTheBitsOfOneInBf16ThatWasDecoded) {
   for (const int threads : {1, 3}) {
     AdaptedModel adapted(small_section(), small_adapter(), threads);
-    tensor::Arena packed(adapted.frozen_layout, WeightFormat::kNf4);
+    tensor::Arena packed(adapted.frozen_layout, GetParam());
     tensor::Arena decoded(adapted.frozen_layout, WeightFormat::kBf16);
     packed.assign(adapted.frozen);
     decoded.assign(packed);
@@ -216,6 +219,10 @@ TEST(AdapterModel, OnABaseInNf4HasTheBitsOfOneInBf16ThatWasDecoded) {
                                    std::as_const(expected).bytes()));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(AdapterModel, OnAnEncodedBase,
+                         testing::Values(WeightFormat::kNf4, WeightFormat::kInt8),
+                         [](const auto& one) { return std::string(name_of(one.param)); });
 
 TEST(AdapterModel, RefusesTensorsOfAnotherAdapter) {
   AdaptedModel adapted(small_section(), small_adapter());

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "thinwire/base/error.h"
+#include "thinwire/base/names.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/base/threads.h"
 
@@ -122,18 +123,21 @@ TEST(Arena, OfBf16HoldsWhatItIsFilledWithRoundedToNearest) {
   EXPECT_TRUE(std::ranges::equal(copy.bytes(), arena.bytes()));
 }
 
-TEST(Arena, OfNf4EncodesMatricesAndRoundsTheRest) {
+class EncodedArena : public testing::TestWithParam<WeightFormat> {};
+
+TEST_P(EncodedArena, EncodesMatricesAndRoundsTheRest) {
   const Layout layout({{"embedding", {7, 3}, TensorRole::kEmbedding},
                        {"first", {3, 50}, TensorRole::kMatrix, 0},
                        {"second", {2, 50}, TensorRole::kMatrix, 0},
                        {"norm", {50}, TensorRole::kNorm, 0}});
-  Arena exact(layout), arena(layout, WeightFormat::kNf4);
+  Arena exact(layout), arena(layout, GetParam());
   Rng rng(1, 2);
   for (size_t i = 0; i < layout.size(); ++i) {
     for (float& value : exact.tensor(i)) value = static_cast<float>(rng.normal());
   }
   EXPECT_THAT(arena.bytes(), Each(0));
-  EXPECT_EQ(arena.bytes().size(), size_t(2 * 32 + nf4_bytes(150) + nf4_bytes(100) + 2 * 64));
+  EXPECT_EQ(arena.bytes().size(), size_t(2 * 32 + weight_bytes(GetParam(), 150) +
+                                         weight_bytes(GetParam(), 100) + 2 * 64));
   arena.assign(exact);
   for (const size_t i : {size_t{0}, size_t{3}}) {
     const auto values = std::as_const(exact).tensor(i);
@@ -147,14 +151,14 @@ TEST(Arena, OfNf4EncodesMatricesAndRoundsTheRest) {
   ASSERT_EQ(matrices.size(), 2u);
   EXPECT_TRUE(arena.packed().matrices_at(layout.offset(3), 1).empty());
   for (const size_t i : {size_t{0}, size_t{1}}) {
-    const Nf4Matrix& matrix = matrices[i];
+    const EncodedMatrix& matrix = matrices[i];
     std::vector<float> decoded(static_cast<size_t>(matrix.rows * 50)), read(decoded.size() - 30);
-    decode_nf4(matrix, 0, matrix.rows, 0, 50, decoded.data());
+    decode(matrix, 0, matrix.rows, 0, 50, decoded.data());
     arena.read(layout.offset(i + 1) + 30, read);
     EXPECT_THAT(read, ElementsAreArray(std::span(decoded).subspan(30)));
     EXPECT_LT(std::abs(decoded[5] - exact.tensor(i + 1)[5]), 1);
   }
-  Arena copy(layout, WeightFormat::kNf4), wide(layout);
+  Arena copy(layout, GetParam()), wide(layout);
   copy.assign(arena);
   EXPECT_TRUE(std::ranges::equal(copy.bytes(), arena.bytes()));
   wide.assign(arena);
@@ -162,6 +166,10 @@ TEST(Arena, OfNf4EncodesMatricesAndRoundsTheRest) {
   arena.read(layout.offset(3), norm);
   EXPECT_THAT(wide.tensor(3), ElementsAreArray(norm));
 }
+
+INSTANTIATE_TEST_SUITE_P(Formats, EncodedArena,
+                         testing::Values(WeightFormat::kNf4, WeightFormat::kInt8),
+                         [](const auto& one) { return std::string(name_of(one.param)); });
 
 }  // namespace
 }  // namespace thinwire::tensor

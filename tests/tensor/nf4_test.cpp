@@ -1,5 +1,3 @@
-#include "thinwire/tensor/kernels/nf4.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "tests/tensor/targets.h"
 #include "thinwire/base/rng.h"
 #include "thinwire/tensor/files/safetensors.h"
+#include "thinwire/tensor/kernels/encoded.h"
 
 namespace thinwire::tensor {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "thinwire/base/half.h"
 #include "thinwire/tensor/kernels/attention.h"
-#include "thinwire/tensor/kernels/nf4.h"
+#include "thinwire/tensor/kernels/encoded.h"
 #include "thinwire/tensor/kernels/number_formats.h"
 #include "thinwire/tensor/products/gemm.h"
 
@@ -49,7 +49,7 @@ uint32_t block_exponent(BlockCode code, std::span<const float> values);
 uint8_t encode(BlockCode code, float value, uint32_t exponent, uint32_t random);
 float decode(BlockCode code, uint8_t bits, uint32_t exponent);
 
-// The definition of nf4.h, with the parts of its memory.
+// The definition of NF4 (encoded.h), with the parts of its memory.
 std::vector<uint8_t> encode_nf4(std::span<const float> values);
 std::vector<float> decode_nf4(std::span<const uint8_t> encoded, int64_t count);
 

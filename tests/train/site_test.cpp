@@ -239,7 +239,7 @@ TEST_P(AdaptedSiteTest, TakesFrozenWeightsThatHaveChanged) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, AdaptedSiteTest,
                          testing::Values(WeightFormat::kF32, WeightFormat::kBf16,
-                                         WeightFormat::kNf4),
+                                         WeightFormat::kNf4, WeightFormat::kInt8),
                          [](const auto& one) { return std::string(name_of(one.param)); });
 
 // A site's ranks keep what the worker keeps in files, or in bf16, likewise.

@@ -55,9 +55,9 @@ constexpr int64_t slab_rows(int64_t rows, int64_t width, int64_t slabs) {
   return std::min(rows, (least + grain - 1) / grain * grain);
 }
 
-// Columns of a panel of op(W) [depth, columns] that is decoded at once, for a W in NF4: as many as
-// stay in the L2 cache, a multiple of the blocks in which values share a scale.
-constexpr int64_t nf4_panel_columns(int64_t depth) {
+// Columns of a panel of op(W) [depth, columns] that is decoded at once, for an encoded W: as many
+// as stay in the L2 cache, a multiple of the blocks in which values share a scale.
+constexpr int64_t encoded_panel_columns(int64_t depth) {
   constexpr int64_t kLeast = 64, kMost = 512;
   constexpr int64_t kValues = 1 << 19;
   return std::clamp(kValues / depth / kLeast * kLeast, kLeast, kMost);

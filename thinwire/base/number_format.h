@@ -16,10 +16,15 @@ enum class Precision : uint8_t { kFp32, kBf16, kAuto };
 inline constexpr std::string_view kPrecisionNames[] = {"fp32", "bf16", "auto"};
 constexpr std::span<const std::string_view> names_of(Precision) { return kPrecisionNames; }
 
-// kNf4: matrices of the blocks in 4 bits (tensor/kernels/nf4.h), all other tensors in bf16.
-enum class WeightFormat : uint8_t { kF32, kBf16, kNf4 };
-inline constexpr std::string_view kWeightFormatNames[] = {"fp32", "bf16", "nf4"};
+// kNf4, kInt8: matrices of the blocks in 4 or 8 bits (tensor/kernels/encoded.h), all other tensors
+// in bf16.
+enum class WeightFormat : uint8_t { kF32, kBf16, kNf4, kInt8 };
+inline constexpr std::string_view kWeightFormatNames[] = {"fp32", "bf16", "nf4", "int8"};
 constexpr std::span<const std::string_view> names_of(WeightFormat) { return kWeightFormatNames; }
+// Whether values of a tensor share what decodes them, so that only whole tensors can be encoded.
+constexpr bool is_encoded(WeightFormat format) {
+  return format == WeightFormat::kNf4 || format == WeightFormat::kInt8;
+}
 
 enum class StateFormat : uint8_t { kF32, kBf16, k8Bit };
 inline constexpr std::string_view kStateFormatNames[] = {"fp32", "bf16", "8bit"};
@@ -44,6 +49,15 @@ constexpr int64_t nf4_bytes(int64_t count) {
   return (bytes + 63) / 64 * 64;
 }
 
+// Values in kInt8 that share a scale.
+inline constexpr int64_t kInt8Block = 64;
+
+constexpr int64_t int8_blocks(int64_t count) { return (count + kInt8Block - 1) / kInt8Block; }
+// Bytes of memory for `count` values: codes and a scale for each block, rounded up to a line.
+constexpr int64_t int8_bytes(int64_t count) {
+  return ((kInt8Block + 4) * int8_blocks(count) + 63) / 64 * 64;
+}
+
 // Bytes of memory for a tensor of `count` values that are all in this format, alignment padding
 // included.
 constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
@@ -54,6 +68,8 @@ constexpr int64_t weight_bytes(WeightFormat format, int64_t count) {
       return 2 * padded_elements(count);
     case WeightFormat::kNf4:
       return nf4_bytes(count);
+    case WeightFormat::kInt8:
+      return int8_bytes(count);
   }
   return 0;
 }

@@ -79,7 +79,7 @@ struct TensorSpec {
 
 // The format of a tensor among weights that are kept in `format`.
 inline WeightFormat format_of(const TensorSpec& tensor, WeightFormat format) {
-  const bool other = format == WeightFormat::kNf4 && !tensor.is_hidden_matrix();
+  const bool other = is_encoded(format) && !tensor.is_hidden_matrix();
   return other ? WeightFormat::kBf16 : format;
 }
 

@@ -162,10 +162,11 @@ void TrainSection::describe(Fields& fields) {
   fields.choice("precision", precision,
                 "Number format of the matrix products; auto means bf16 where the device has "
                 "instructions for it.");
-  fields.choice("weights", weights,
-                "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
-                "updated weights are rounded stochastically. With adapter.kind = lora, that of "
-                "the weights which are not trained; nf4 keeps matrices among them in 4 bits.");
+  fields.choice(
+      "weights", weights,
+      "Number format in which weights are kept between steps. bf16 needs no fp32 copy: "
+      "updated weights are rounded stochastically. With adapter.kind = lora, that of "
+      "the weights which are not trained; nf4 keeps matrices among them in 4 bits, int8 in 8.");
   fields.choice("launcher", launcher,
                 "What runs the workers: threads of this process, or the ranks of an MPI job, with "
                 "one or several workers on each rank (mpirun -n RANKS thinwire train RECIPE).");

@@ -95,6 +95,7 @@ const std::map<std::string_view, Ways>& needs_of_features() {
       {"train.packing", {{"data.records=prompts"}, answers}},
       {"train.update", {{"optim.clip_by=previous"}, {"optim.clip=0"}}},
       {"train.weights", {{"train.precision=bf16"}}},
+      {"train.weights=int8", {{"train.precision=bf16", "adapter.kind=lora", "train.init=MODEL"}}},
       {"train.weights=nf4", {{"train.precision=bf16", "adapter.kind=lora", "train.init=MODEL"}}},
   };
   return needs;

@@ -69,9 +69,8 @@ constexpr Side kMerging{"adapter.kind",
                         [](const Recipe& recipe) { return facts_of(recipe.adapter).merges; }};
 constexpr Side kSlabs{"model.vocab_slabs",
                       [](const Recipe& recipe) { return recipe.model.vocab_slabs != 1; }};
-constexpr Side kNf4Weights{"train.weights", [](const Recipe& recipe) {
-                             return recipe.train.weights == WeightFormat::kNf4;
-                           }};
+constexpr Side kEncodedWeights{
+    "train.weights", [](const Recipe& recipe) { return is_encoded(recipe.train.weights); }};
 constexpr Side kBf16Inputs{"model.block_inputs", [](const Recipe& recipe) {
                              return recipe.model.block_inputs != Precision::kFp32;
                            }};
@@ -206,11 +205,11 @@ std::span<const Pair> refusals_of_memory() {
        "[train] weights = {one} needs precision = \"bf16\", got {other}: matrix products take the "
        "weights as they are kept"},
       {kSmallWeights, kElsewhere, "[train] weights = {one} needs device = \"cpu\", got {other}"},
-      {kNf4Weights,
+      {kEncodedWeights,
        {"adapter.kind",
         [](const Recipe& recipe) { return recipe.adapter.kind != AdapterKind::kLora; }},
        "[train] weights = {one} needs [adapter] kind = \"lora\", got {other}: only weights that no "
-       "step changes can be kept in 4 bits"},
+       "step changes can be kept in 4 or 8 bits"},
       {kSmallWeights,
        {"adapter.kind",
         [](const Recipe& recipe) {

@@ -139,7 +139,7 @@ Weights<T> CpuOps<T>::weights() const {
     Weights<T> all = {.trained = copy_ ? copy_->data() : params_.bf16()};
     if (frozen_copy_) {
       all.frozen = frozen_copy_->data();
-    } else if (frozen_ != nullptr && frozen_->format() == WeightFormat::kNf4) {
+    } else if (frozen_ != nullptr && is_encoded(frozen_->format())) {
       all.packed = &frozen_->packed();
     } else if (frozen_ != nullptr) {
       all.frozen = frozen_->bf16();

@@ -48,8 +48,8 @@ void Linear::multiply(ThreadPool& threads, Transpose transpose, int64_t tokens, 
   if constexpr (std::is_same_v<T, Bf16>) {
     const auto packed = weights.packed_at(part.offset, part.outputs);
     if (!packed.empty()) {
-      return tensor::gemm_nf4(threads, transpose, tokens, from, from_width, packed, beta, to,
-                              to_width);
+      return tensor::gemm_encoded(threads, transpose, tokens, from, from_width, packed, beta, to,
+                                  to_width);
     }
   }
   const bool transposed = transpose == Transpose::kYes;

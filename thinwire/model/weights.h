@@ -14,15 +14,15 @@ namespace thinwire::model {
 
 constexpr bool is_trained(int64_t offset) { return offset < tensor::kFrozenOffset; }
 
-// The beginnings of both arenas, or of their copies; or of frozen tensors in kNf4, which products
-// in bf16 take, the arena. frozen is null if all tensors are trained.
+// The beginnings of both arenas, or of their copies; or of frozen tensors that are encoded, which
+// products in bf16 take, the arena. frozen is null if all tensors are trained.
 template <typename T>
 struct Weights {
   const T* trained = nullptr;
   const T* frozen = nullptr;
   const tensor::PackedTensors* packed = nullptr;
 
-  // The values of a tensor in another format than NF4.
+  // The values of a tensor that is not encoded.
   const T* at(int64_t offset) const {
     if (is_trained(offset)) return trained + offset;
     if constexpr (std::is_same_v<T, Bf16>) {
@@ -30,9 +30,9 @@ struct Weights {
     }
     return frozen + (offset - tensor::kFrozenOffset);
   }
-  // The matrices in NF4 of which the first begins at `offset`, with so many rows together; empty
-  // for a tensor that is not in NF4 (PackedTensors::matrices_at).
-  std::span<const tensor::Nf4Matrix> packed_at(int64_t offset, int64_t rows) const {
+  // The encoded matrices of which the first begins at `offset`, with so many rows together; empty
+  // for a tensor that is not encoded (PackedTensors::matrices_at).
+  std::span<const tensor::EncodedMatrix> packed_at(int64_t offset, int64_t rows) const {
     if (packed == nullptr || is_trained(offset)) return {};
     return packed->matrices_at(offset - tensor::kFrozenOffset, rows);
   }

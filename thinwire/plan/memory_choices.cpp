@@ -102,6 +102,8 @@ Dimension precisions(const config::Recipe& recipe) {
       {"bf16 weights", {"train.precision=bf16", "train.weights=bf16"}, quality_cost + 1}};
   if (recipe.adapter.kind == method::AdapterKind::kLora) {
     formats.push_back(
+        {"8-bit weights", {"train.precision=bf16", "train.weights=int8"}, quality_cost + 1});
+    formats.push_back(
         {"4-bit weights", {"train.precision=bf16", "train.weights=nf4"}, quality_cost + 2});
   }
   return formats;

@@ -53,10 +53,10 @@ double adapter_bytes(const config::Recipe& recipe, double tokens, double operand
   return tokens * static_cast<double>(recipe.adapter.rank) * (2 * operand + wide);
 }
 
-// What a thread needs for panels of matrices in NF4 (tensor/products/nf4_products.cpp). Products
-// take up to three matrices side by side.
+// What a thread needs for panels of encoded matrices (tensor/products/encoded_products.cpp).
+// Products take up to three matrices side by side.
 double panel_bytes(const config::Recipe& recipe, std::span<const TensorSpec> frozen) {
-  if (recipe.train.weights != WeightFormat::kNf4) return 0;
+  if (!is_encoded(recipe.train.weights)) return 0;
   int64_t side = 0;
   for (const TensorSpec& tensor : frozen) {
     if (tensor.is_hidden_matrix()) side = std::max({side, tensor.shape[0], tensor.shape[1]});
@@ -64,7 +64,7 @@ double panel_bytes(const config::Recipe& recipe, std::span<const TensorSpec> fro
   if (side == 0) return 0;
   int64_t most = 0;
   for (const int64_t depth : {side, 2 * side, 3 * side}) {
-    most = std::max(most, depth * nf4_panel_columns(depth));
+    most = std::max(most, depth * encoded_panel_columns(depth));
   }
   return kBf16 * static_cast<double>(most);
 }

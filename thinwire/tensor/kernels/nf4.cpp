@@ -1,5 +1,3 @@
-#include "thinwire/tensor/kernels/nf4.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -8,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "thinwire/tensor/kernels/encoded.h"
 #include "thinwire/tensor/kernels/simd_targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -206,8 +205,8 @@ HWY_INLINE void decode_values(const Nf4Parts<const uint8_t>& from, int64_t begin
 }
 
 template <typename T>
-void decode(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, int64_t columns,
-            T* to) {
+void decode_nf4_rows(const EncodedMatrix& from, int64_t row, int64_t rows, int64_t column,
+                     int64_t columns, T* to) {
   const Nf4Parts<const uint8_t> parts(from.encoded, from.rows * from.columns);
   for (int64_t r = row; r < row + rows; ++r, to += columns) {
     const int64_t begin = r * from.columns + column;
@@ -215,13 +214,13 @@ void decode(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, in
   }
 }
 
-void decode_fp32(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                 float* to) {
-  decode(from, row, rows, column, columns, to);
+void decode_fp32(const EncodedMatrix& from, int64_t row, int64_t rows, int64_t column,
+                 int64_t columns, float* to) {
+  decode_nf4_rows(from, row, rows, column, columns, to);
 }
-void decode_bf16(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                 Bf16* to) {
-  decode(from, row, rows, column, columns, to);
+void decode_bf16(const EncodedMatrix& from, int64_t row, int64_t rows, int64_t column,
+                 int64_t columns, Bf16* to) {
+  decode_nf4_rows(from, row, rows, column, columns, to);
 }
 
 }  // namespace thinwire::tensor::HWY_NAMESPACE
@@ -279,13 +278,13 @@ void encode_nf4(std::span<const float> values, uint8_t* to) {
 }
 
 template <>
-void decode_nf4(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                float* to) {
+void decode_nf4(const EncodedMatrix& from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, float* to) {
   HWY_DYNAMIC_DISPATCH(decode_fp32)(from, row, rows, column, columns, to);
 }
 template <>
-void decode_nf4(const Nf4Matrix& from, int64_t row, int64_t rows, int64_t column, int64_t columns,
-                Bf16* to) {
+void decode_nf4(const EncodedMatrix& from, int64_t row, int64_t rows, int64_t column,
+                int64_t columns, Bf16* to) {
   HWY_DYNAMIC_DISPATCH(decode_bf16)(from, row, rows, column, columns, to);
 }
 

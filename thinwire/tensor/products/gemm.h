@@ -16,7 +16,7 @@
 
 #include "thinwire/base/half.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/tensor/kernels/nf4.h"
+#include "thinwire/tensor/kernels/encoded.h"
 
 namespace thinwire::tensor {
 
@@ -53,12 +53,12 @@ template <typename In, typename Out>
 void gemm(ThreadPool& threads, Transpose a, Transpose b, int64_t m, int64_t n, int64_t k,
           const In* A, int64_t lda, const In* B, int64_t ldb, float beta, Out* C, int64_t ldc);
 
-// C = A op(W) + beta C where W is made of matrices in NF4 (tensor/kernels/nf4.h) with the same
+// C = A op(W) + beta C where W is made of encoded matrices (tensor/kernels/encoded.h) with the same
 // columns, whose rows are one behind another. A has m rows, and C as many. A panel of W at a time
 // is decoded to bf16 into a buffer of the thread, so that no matrix is ever decoded as a whole. The
 // sums are in the order of those of a product with the decoded W, whatever the number of threads.
-void gemm_nf4(ThreadPool& threads, Transpose w, int64_t m, const Bf16* A, int64_t lda,
-              std::span<const Nf4Matrix> W, float beta, Bf16* C, int64_t ldc);
+void gemm_encoded(ThreadPool& threads, Transpose w, int64_t m, const Bf16* A, int64_t lda,
+                  std::span<const EncodedMatrix> W, float beta, Bf16* C, int64_t ldc);
 
 // The implementations of fp32 products. gemm() uses the first where the CPU has it; small products
 // go to the other.

@@ -68,8 +68,8 @@ constexpr int64_t kWalkedElements = 1 << 22;  // of a walk over all values, at a
 
 Arena::Arena(const Layout& layout, WeightFormat format, std::shared_ptr<Offload> offload)
     : layout_(&layout), format_(format), offload_(std::move(offload)) {
-  if (format == WeightFormat::kNf4) {
-    packed_.emplace(layout, offload_);
+  if (is_encoded(format)) {
+    packed_.emplace(layout, format, offload_);
     return;
   }
   const int64_t count = std::max(layout.total(), kArenaAlignment);

@@ -19,7 +19,7 @@
 #include "thinwire/base/offload.h"
 #include "thinwire/base/tensor_view.h"
 #include "thinwire/base/threads.h"
-#include "thinwire/tensor/kernels/nf4.h"
+#include "thinwire/tensor/kernels/encoded.h"
 #include "thinwire/tensor/storage/aligned_buffer.h"
 #include "thinwire/tensor/storage/device.h"
 
@@ -57,19 +57,19 @@ class Layout {
   int64_t total_ = 0;
 };
 
-// The tensors of an arena in kNf4: matrices of the blocks in NF4 (tensor/kernels/nf4.h), all others
-// in bf16, one behind another in one piece of memory. Values are named by their offsets in the
-// arena's layout, as if they were not encoded.
+// The tensors of an arena in kNf4 or kInt8: matrices of the blocks encoded
+// (tensor/kernels/encoded.h), all others in bf16, one behind another in one piece of memory. Values
+// are named by their offsets in the arena's layout, as if they were not encoded.
 //
 // Reading may be done by any number of threads at once.
 class PackedTensors {
  public:
   // All values are 0. The layout must outlive it.
-  PackedTensors(const Layout& layout, const std::shared_ptr<Offload>& offload);
+  PackedTensors(const Layout& layout, WeightFormat format, const std::shared_ptr<Offload>& offload);
 
   std::span<const uint8_t> bytes() const { return {memory_.data(), memory_.bytes()}; }
   std::span<uint8_t> bytes() { return {memory_.data(), memory_.bytes()}; }
-  // What holds `count` values of one tensor from `offset` on; of a matrix in NF4 all of it.
+  // What holds `count` values of one tensor from `offset` on; of an encoded matrix all of it.
   std::span<const uint8_t> memory(int64_t offset, int64_t count) const;
 
   // All values of a tensor: encodes them, or rounds them to nearest.
@@ -81,9 +81,9 @@ class PackedTensors {
 
   // The values of a tensor in bf16.
   const Bf16* bf16_at(int64_t offset) const;
-  // The matrices in NF4 of which the first begins at `offset`, and which have `rows` rows one
+  // The encoded matrices of which the first begins at `offset`, and which have `rows` rows one
   // behind another; empty if the tensor is in bf16.
-  std::span<const Nf4Matrix> matrices_at(int64_t offset, int64_t rows) const;
+  std::span<const EncodedMatrix> matrices_at(int64_t offset, int64_t rows) const;
 
  private:
   // The tensor to which the value at this offset belongs.
@@ -92,9 +92,10 @@ class PackedTensors {
   uint8_t* at(size_t index) { return memory_.data() + begins_[index]; }
 
   const Layout* layout_;
+  WeightFormat format_;
   std::vector<int64_t> begins_;  // of each tensor in memory_, and its end
   AlignedBuffer<uint8_t> memory_;
-  std::vector<Nf4Matrix> matrices_;  // of each tensor; null where it is in bf16
+  std::vector<EncodedMatrix> matrices_;  // of each tensor; null where it is in bf16
 };
 
 // Host memory that may have a copy on a device. Using either side gives the newest values: they are
@@ -138,7 +139,7 @@ class TwoSided {
 // fp32 memory for a layout, zeroed, aligned to 64 bytes. The layout must outlive the arena. With an
 // Offload it is in a file; code that uses whole tensors touches them first.
 //
-// An arena may instead hold bf16 values without an fp32 copy, or those of kNf4: then only layout(),
+// An arena may instead hold bf16 values without an fp32 copy, or encoded ones: then only layout(),
 // format() and the functions marked as such below may be used.
 //
 // An arena may have a second copy of its values in a device's memory (TwoSided): all(), tensor()
@@ -166,14 +167,14 @@ class Arena {
   // The values of a bf16 arena, in the layout's order.
   Bf16* bf16() { return bf16_.data(); }
   const Bf16* bf16() const { return bf16_.data(); }
-  // The values of an arena in kNf4, and those of a tensor that is kept in bf16, of such an arena or
+  // The values of an encoded arena, and those of a tensor that is kept in bf16, of such an arena or
   // one in bf16, from `offset` on.
   const PackedTensors& packed() const { return *packed_; }
   const Bf16* bf16_at(int64_t offset) const;
   // For all formats: the memory; a part of it, from a byte on, as an arena with the same layout and
-  // format has it; a tensor's new values from fill(), rounded to nearest in bf16 and
-  // encoded in NF4; those of an arena with the same layout; fp32 values from offset `begin` of the
-  // layout on, in kNf4 of one tensor.
+  // format has it; a tensor's new values from fill(), rounded to nearest in bf16 or
+  // encoded; those of an arena with the same layout; fp32 values from offset `begin` of the
+  // layout on, of an encoded arena of one tensor.
   std::span<const uint8_t> bytes() const;
   void set_bytes(size_t begin, std::span<const uint8_t> values);
   void fill_tensor(size_t index, const std::function<void(std::span<float>)>& fill);
@@ -224,7 +225,7 @@ class Arena {
   void clear();
 
  private:
-  // The memory of `count` values from `offset` on, in kNf4 of one tensor.
+  // The memory of `count` values from `offset` on, of an encoded arena of one tensor.
   std::span<const uint8_t> memory(int64_t offset, int64_t count) const;
   void assign_tensors(const Arena& values);
   // Several threads may access the values at once.
@@ -238,7 +239,7 @@ class Arena {
   std::shared_ptr<Offload> offload_;
   AlignedMemory<float> data_;            // null in other formats than fp32
   AlignedBuffer<Bf16> bf16_;             // empty in other formats than bf16
-  std::optional<PackedTensors> packed_;  // none in other formats than kNf4
+  std::optional<PackedTensors> packed_;  // none in formats that are not encoded
   TwoSided sides_;                       // declared after the memory that it refers to
   Bf16* rounded_ = nullptr;
   std::vector<bool> rounded_kept_;  // by tensor

@@ -7,28 +7,28 @@
 namespace thinwire::tensor {
 namespace {
 
-bool is_encoded(const TensorSpec& tensor) {
-  return format_of(tensor, WeightFormat::kNf4) == WeightFormat::kNf4;
-}
-
-std::vector<int64_t> begins_of(const Layout& layout) {
+std::vector<int64_t> begins_of(const Layout& layout, WeightFormat format) {
   std::vector<int64_t> begins = {0};
   for (const TensorSpec& tensor : layout.specs()) {
-    begins.push_back(begins.back() +
-                     weight_bytes(format_of(tensor, WeightFormat::kNf4), tensor.count()));
+    begins.push_back(begins.back() + weight_bytes(format_of(tensor, format), tensor.count()));
   }
   return begins;
 }
 
 }  // namespace
 
-PackedTensors::PackedTensors(const Layout& layout, const std::shared_ptr<Offload>& offload)
-    : layout_(&layout), begins_(begins_of(layout)), memory_(begins_.back(), offload) {
+PackedTensors::PackedTensors(const Layout& layout, WeightFormat format,
+                             const std::shared_ptr<Offload>& offload)
+    : layout_(&layout),
+      format_(format),
+      begins_(begins_of(layout, format)),
+      memory_(begins_.back(), offload) {
   if (offload == nullptr) std::fill_n(memory_.data(), memory_.bytes(), uint8_t{0});
   for (size_t i = 0; i < layout.size(); ++i) {
     const TensorSpec& tensor = layout.specs()[i];
-    const bool encoded = is_encoded(tensor);
-    matrices_.push_back(encoded ? Nf4Matrix{at(i), tensor.shape[0], tensor.shape[1]} : Nf4Matrix());
+    const bool encoded = format_of(tensor, format) == format;
+    matrices_.push_back(encoded ? EncodedMatrix{at(i), tensor.shape[0], tensor.shape[1], format}
+                                : EncodedMatrix());
   }
 }
 
@@ -51,7 +51,7 @@ std::span<const uint8_t> PackedTensors::memory(int64_t offset, int64_t count) co
 }
 
 void PackedTensors::set(size_t index, std::span<const float> values) {
-  if (matrices_[index].encoded != nullptr) return encode_nf4(values, at(index));
+  if (matrices_[index].encoded != nullptr) return encode(format_, values, at(index));
   round_to_nearest(values.data(), static_cast<int64_t>(values.size()),
                    reinterpret_cast<Bf16*>(at(index)));
 }
@@ -63,10 +63,10 @@ void PackedTensors::copy(size_t index, const PackedTensors& from) {
 void PackedTensors::read(int64_t offset, std::span<float> to) const {
   const size_t index = containing(offset);
   const auto count = static_cast<int64_t>(to.size());
-  const Nf4Matrix& matrix = matrices_[index];
+  const EncodedMatrix& matrix = matrices_[index];
   if (matrix.encoded == nullptr) return widen(bf16_at(offset), count, to.data());
-  const Nf4Matrix one_row = {matrix.encoded, 1, matrix.rows * matrix.columns};
-  decode_nf4(one_row, 0, 1, offset - layout_->offset(index), count, to.data());
+  const EncodedMatrix one_row = {matrix.encoded, 1, matrix.rows * matrix.columns, format_};
+  decode(one_row, 0, 1, offset - layout_->offset(index), count, to.data());
 }
 
 const Bf16* PackedTensors::bf16_at(int64_t offset) const {
@@ -75,7 +75,7 @@ const Bf16* PackedTensors::bf16_at(int64_t offset) const {
   return first + (offset - layout_->offset(index));
 }
 
-std::span<const Nf4Matrix> PackedTensors::matrices_at(int64_t offset, int64_t rows) const {
+std::span<const EncodedMatrix> PackedTensors::matrices_at(int64_t offset, int64_t rows) const {
   const size_t first = containing(offset);
   if (matrices_[first].encoded == nullptr) return {};
   size_t count = 0;

@@ -19,19 +19,19 @@ Bf16* panel_buffer(int64_t count) {
   return buffer.data();
 }
 
-int64_t rows_of(std::span<const Nf4Matrix> W) {
+int64_t rows_of(std::span<const EncodedMatrix> W) {
   int64_t rows = 0;
-  for (const Nf4Matrix& matrix : W) rows += matrix.rows;
+  for (const EncodedMatrix& matrix : W) rows += matrix.rows;
   return rows;
 }
 
 // Columns [column, column + columns) of rows [row, row + rows) of W, densely.
-void decode_panel(std::span<const Nf4Matrix> W, int64_t row, int64_t rows, int64_t column,
+void decode_panel(std::span<const EncodedMatrix> W, int64_t row, int64_t rows, int64_t column,
                   int64_t columns, Bf16* to) {
-  for (const Nf4Matrix& matrix : W) {
+  for (const EncodedMatrix& matrix : W) {
     const int64_t first = std::clamp<int64_t>(row, 0, matrix.rows);
     const int64_t count = std::clamp<int64_t>(row + rows, first, matrix.rows) - first;
-    if (count > 0) decode_nf4(matrix, first, count, column, columns, to);
+    if (count > 0) decode(matrix, first, count, column, columns, to);
     to += count * columns;
     row -= matrix.rows;
   }
@@ -39,12 +39,12 @@ void decode_panel(std::span<const Nf4Matrix> W, int64_t row, int64_t rows, int64
 
 }  // namespace
 
-void gemm_nf4(ThreadPool& threads, Transpose w, int64_t m, const Bf16* A, int64_t lda,
-              std::span<const Nf4Matrix> W, float beta, Bf16* C, int64_t ldc) {
+void gemm_encoded(ThreadPool& threads, Transpose w, int64_t m, const Bf16* A, int64_t lda,
+                  std::span<const EncodedMatrix> W, float beta, Bf16* C, int64_t ldc) {
   const int64_t rows = rows_of(W), columns = W.front().columns;
   const bool transposed = w == Transpose::kYes;
   const int64_t n = transposed ? rows : columns, k = transposed ? columns : rows;
-  const int64_t width = nf4_panel_columns(k);
+  const int64_t width = encoded_panel_columns(k);
   const auto multiply = [&](int64_t first_row, int64_t count, int64_t begin, int64_t end) {
     for (int64_t j = begin; j < end; j += width) {
       const int64_t wide = std::min(width, end - j);
