@@ -68,6 +68,14 @@ TEST_F(ContributionsTest, OfRoundsWithoutOperationsAreTheRows) {
   EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {6, 0, {}}}, {1, {10, 0, {}}}}));
 }
 
+TEST_F(ContributionsTest, OfRoundsWithoutStepsAreBytesAlone) {
+  membership::Record record = opened(1, 0);
+  record.openings.back().steps.clear();
+  all_.record(record);
+  all_.record(closed(2, 0, {{0, 0, {}, 100, 3}}));
+  EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {0, 200, {}}}}));
+}
+
 TEST_F(ContributionsTest, HaveTheEnergyOfWhatCounted) {
   all_.record(opened(1, 0));
   membership::Offer one = offer(0, 0, 0, 1);

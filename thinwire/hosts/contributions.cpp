@@ -74,16 +74,17 @@ void Contributions::record(const membership::Record& record) {
 }
 
 // A late contribution counts as many rows as it had in its own round, once, whatever fragments
-// come.
+// come. Rounds without steps belong to the rows of the one before.
 void Contributions::close(const membership::Closing& closing) {
   const auto opening = open_.find(closing.round);
   if (opening == open_.end()) return;
+  const bool has_rows = !opening->second.steps.empty();
   std::set<std::pair<int, uint64_t>> counted;
   for (const Commit& commit : closing.commits) {
     for (const Contribution& one : commit.contributions) {
       Contributed& sum = all_[one.member];
       sum.bytes += one.bytes;
-      if (counted.emplace(one.member, one.round).second) sum.rows += one.weight;
+      if (counted.emplace(one.member, one.round).second && has_rows) sum.rows += one.weight;
     }
   }
   if (closing.commits.empty()) {  // a round that ends for an evaluation
