@@ -40,6 +40,12 @@ class Site(HostsCase):
         alone, site = self.join("alone"), self.join_site("site", 3, "train.offload=true")
         self.assert_complete(server, alone=alone, site=site)
 
+    def test_updates_layer_by_layer(self):
+        server = self.serve("train.workers=2", "sync.method=diloco", "diloco.sync_every=4", "train.steps=12", "train.batch=8",
+                            "train.update=layer", "optim.clip_by=previous")
+        alone, site = self.join("alone"), self.join_site("site", 3)
+        self.assert_complete(server, alone=alone, site=site)
+
     def test_learns_preferences(self):
         pairs = [{"prompt": f"{i:02}", "chosen": " wire" * (1 + i % 3), "rejected": " rope" * (1 + i * i % 3)}
                  for i in range(20)]
@@ -78,10 +84,11 @@ class Site(HostsCase):
         server.wait_for("is left")
 
     def test_what_it_cannot_share_is_refused(self):
-        self.serve("train.workers=2", "sync.method=diloco", "train.update=layer", "optim.clip=0")
+        self.serve("train.workers=2", "sync.method=diloco", "optim.method=galore", "galore.rank=4",
+                   "optim.gradients=projected")
         site = self.join_site("site", 2)
         self.assertNotEqual(site.finish(), 0)
-        self.assertIn('[train] update must be "step" where the ranks of a site', site.messages)
+        self.assertIn('[optim] gradients must be "whole" where the ranks of a site', site.messages)
 
     def test_an_auditor_is_alone(self):
         self.serve("train.workers=2")

@@ -71,8 +71,8 @@ TEST(Combinations, SayWhatTheChecksSay) {
           "join`"));
   EXPECT_THAT(pair("sync.late = count", "sync.absent = 1=1-1").refusal,
               HasSubstr("[sync] absent must be empty for members on many hosts"));
-  EXPECT_THAT(pair("train.update = layer", "thinwire join train.launcher=mpi").refusal,
-              HasSubstr("[train] update must be \"step\" where the ranks of a site"));
+  EXPECT_THAT(pair("optim.gradients = projected", "thinwire join train.launcher=mpi").refusal,
+              HasSubstr("[optim] gradients must be \"whole\" where the ranks of a site"));
   const Combination idle = pair("optim.method = muon", "sync.method = distro");
   EXPECT_TRUE(idle.idle);
   EXPECT_THAT(idle.refusal, HasSubstr("optim.method = \"muon\" is ignored: distro.update is sign"));

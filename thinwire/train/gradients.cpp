@@ -128,6 +128,7 @@ double StepGradients::compute(const StepRows& rows, model::Model& model, sync::S
       if (!projecting_) projecting_.emplace(layout_, arena_, projecting());
       return accumulate(*projecting_);
     case GradientStore::kStreamed:
+      if (site_ != nullptr) return stream_with_site(rows, model);
       if (row_count(rows) > rows.max_rows) return compute_whole(rows, model);
       if (!streamed_) streamed_.emplace(layout_, stream_size(model), streaming());
       return accumulate(*streamed_);
@@ -157,6 +158,19 @@ double StepGradients::compute_whole(const StepRows& rows, model::Model& model) c
     take_group(gradients, *std::ranges::find(groups, number, &GradientGroup::number));
   });
   return accumulate_gradients(model, rows, whole);
+}
+
+double StepGradients::stream_with_site(const StepRows& rows, model::Model& model) {
+  if (site_->streams(rows)) {
+    if (!streamed_) {
+      streamed_.emplace(layout_, stream_size(model), site_->summing(streaming()));
+    }
+    return site_->stream(model, params_, rows, *streamed_);
+  }
+  tensor::Arena gradients(layout_);
+  const double loss = site_->gradients(model, params_, rows, gradients);
+  for (const GradientGroup& group : gradient_groups(layout_.specs())) take_group(gradients, group);
+  return loss;
 }
 
 void StepGradients::take_group(const tensor::Arena& gradients, const GradientGroup& group) const {

@@ -83,6 +83,8 @@ class StepGradients {
   // Where gradients are handed over one by one, but the rows need several passes, because a member
   // has more than its share while others are away: forms all of them first.
   double compute_whole(const StepRows& rows, model::Model& model) const;
+  // The same with the ranks of a site.
+  double stream_with_site(const StepRows& rows, model::Model& model);
   void take_group(const tensor::Arena& gradients, const GradientGroup& group) const;
   void end_group(int group) const;
   tensor::StreamedGradients::Handlers streaming() const;

@@ -18,6 +18,7 @@
 #include "thinwire/base/threads.h"
 #include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
+#include "thinwire/method/memory/gradient_store.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/registry.h"
 #include "thinwire/method/sync_spec.h"
@@ -66,19 +67,35 @@ StepRows own_rows(const StepRows& rows, const Part& part) {
   return own;
 }
 
-// A rank's part of the sums, once its own gradients are in `out`. Returns the sums of all ranks.
-Losses sum_up(SiteExchange& site, int64_t rows, const Losses& losses, tensor::Arena& out) {
-  const transport::Contributors from = contributors(rows, site.count());
-  site.sum(out.all(), from);
+// The sums of all ranks.
+Losses sum_up(SiteExchange& site, int64_t rows, const Losses& losses) {
   Bytes own(sizeof losses);
   std::memcpy(own.data(), &losses, sizeof losses);
   Losses all;
-  for (const transport::Delivery& one : site.answer(std::move(own), from)) {
+  for (const transport::Delivery& one :
+       site.answer(std::move(own), contributors(rows, site.count()))) {
     const auto part = ByteReader(*one.payload).get<Losses>();
     all.sum += part.sum;
     all.pairs.add(part.pairs);
   }
   return all;
+}
+
+// Whether each rank takes its rows of a step in one pass.
+bool takes_one_pass(const StepRows& rows, int ranks) {
+  return share_of(row_count(rows), kWorker, ranks).count <= rows.max_rows;
+}
+
+// Hands over the sums over the first ranks of what these hand over one by one.
+std::function<void(size_t, std::span<const float>)> summing(
+    SiteExchange& site, const int& active,
+    std::function<void(size_t, std::span<const float>)> take) {
+  return [&site, &active, take = std::move(take), sum = std::vector<float>()](
+             size_t tensor, std::span<const float> gradient) mutable {
+    sum.assign(gradient.begin(), gradient.end());
+    site.sum_of_first(active, sum);
+    if (take) take(tensor, sum);
+  };
 }
 
 // The model of a rank that is not the worker's.
@@ -90,7 +107,6 @@ class Helper {
         layout_(method::tensors_of(recipe_)),
         offload_(make_offload(recipe_)),
         params_(layout_, method::trained_format(recipe_), offload_),
-        gradients_(layout_),
         frozen_(method::adapted_tensors(method::ModelSpec(recipe_), recipe_.adapter).frozen,
                 recipe_.train.weights, offload_),
         threads_(static_cast<int>(recipe_.train.threads)) {}
@@ -128,9 +144,14 @@ class Helper {
     rows.tokens = tokens;
     rows.marks = {weights, begins};
     const Part part = share_of(row_count(rows), site_.rank(), site_.count());
+    const transport::Contributors active = contributors(row_count(rows), site_.count());
+    active_ = static_cast<int>(active.size());
+    const bool streams = method::gradient_store(recipe_) == method::GradientStore::kStreamed &&
+                         takes_one_pass(rows, site_.count());
     Losses losses;
-    if (part.count > 0) losses = compute(rows, part, references);
-    sum_up(site_, row_count(rows), losses, gradients_);
+    if (part.count > 0) losses = compute(rows, part, references, streams);
+    if (!streams) site_.sum(whole().all(), active);
+    sum_up(site_, row_count(rows), losses);
   }
 
   void share_optimizer() {
@@ -139,7 +160,7 @@ class Helper {
     optimizer_.emplace(site_, options, layout_);
   }
   void update(const ByteReader& reader) {
-    optimizer_.value().take_step(reader, params_, gradients_, threads_);
+    optimizer_.value().take_step(reader, params_, whole(), threads_);
   }
   OptimizerPart& optimizer() { return optimizer_.value(); }
 
@@ -154,8 +175,21 @@ class Helper {
     arena.set_bytes(static_cast<size_t>(begin), bytes);
   }
 
+  tensor::Arena& whole() {
+    if (!gradients_) gradients_.emplace(layout_);
+    return *gradients_;
+  }
+  tensor::StreamedGradients& streamed() {
+    if (!streamed_) {
+      streamed_.emplace(
+          layout_, model_->stream_size(),
+          tensor::StreamedGradients::Handlers{summing(site_, active_, {}), [](int) {}});
+    }
+    return *streamed_;
+  }
+
   Losses compute(const StepRows& rows, const Part& part,
-                 std::span<const PairLikelihoods> references) {
+                 std::span<const PairLikelihoods> references, bool streams) {
     model_->refresh();
     if (std::exchange(frozen_is_new_, false)) model_->refresh_frozen();
     StepRows own = own_rows(rows, part);
@@ -168,9 +202,13 @@ class Helper {
       own.loss = &pairs.emplace(recipe_.preference,
                                 std::vector<PairLikelihoods>(of_rows.begin(), of_rows.end()));
     }
-    tensor::WholeGradients sink(gradients_);
     Losses losses;
-    losses.sum = accumulate_gradients(*model_, own, sink);
+    if (streams) {
+      losses.sum = accumulate_gradients(*model_, own, streamed());
+    } else {
+      tensor::WholeGradients sink(whole());
+      losses.sum = accumulate_gradients(*model_, own, sink);
+    }
     if (pairs) losses.pairs = pairs->sums();
     return losses;
   }
@@ -180,7 +218,9 @@ class Helper {
   const tensor::Layout layout_;
   const std::shared_ptr<Offload> offload_;
   tensor::Arena params_;
-  tensor::Arena gradients_;
+  std::optional<tensor::Arena> gradients_;             // from the first step that needs them whole
+  std::optional<tensor::StreamedGradients> streamed_;  // from the first that does not
+  int active_ = 0;                                     // the first ranks, which have rows
   FrozenWeights frozen_;
   bool frozen_is_new_ = false;
   ThreadPool threads_;
@@ -315,8 +355,29 @@ void Site::remember(const tensor::Arena& values, std::vector<uint64_t>& sent) {
   }
 }
 
+tensor::StreamedGradients::Handlers Site::summing(tensor::StreamedGradients::Handlers handlers) {
+  handlers.take = train::summing(exchange_, active_, std::move(handlers.take));
+  return handlers;
+}
+
+bool Site::streams(const StepRows& rows) const { return takes_one_pass(rows, ranks_.size()); }
+
 double Site::gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,
                        tensor::Arena& out) {
+  tensor::WholeGradients sink(out);
+  return step(model, params, rows, sink, [&] {
+    exchange_.sum(out.all(), contributors(row_count(rows), ranks_.size()));
+    remember_gradients(out);
+  });
+}
+
+double Site::stream(model::Model& model, const tensor::Arena& params, const StepRows& rows,
+                    tensor::StreamedGradients& sink) {
+  return step(model, params, rows, sink, [] {});
+}
+
+double Site::step(model::Model& model, const tensor::Arena& params, const StepRows& rows,
+                  tensor::GradientSink& sink, const std::function<void()>& end) {
   begin_step();
   send_changed(SiteMessage::kWeights, params, sent_weights_);
   const int64_t count = row_count(rows);
@@ -332,14 +393,14 @@ double Site::gradients(model::Model& model, const tensor::Arena& params, const S
   put_values(writer, rows.marks.begins);
   put_values(writer, rows.loss == nullptr ? std::span<const PairLikelihoods>() : rows.loss->left());
   exchange_.tell(std::move(message));
-  tensor::WholeGradients sink(out);
+  active_ = static_cast<int>(contributors(count, ranks_.size()).size());
   Losses own;
   own.sum =
       accumulate_gradients(model, own_rows(rows, share_of(count, kWorker, ranks_.size())), sink);
   if (rows.loss != nullptr) own.pairs = rows.loss->take_sums();
-  const Losses all = sum_up(exchange_, count, own, out);
+  end();
+  const Losses all = sum_up(exchange_, count, own);
   if (rows.loss != nullptr) rows.loss->add(all.pairs);
-  remember_gradients(out);
   end_step();
   return all.sum;
 }

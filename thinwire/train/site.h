@@ -22,6 +22,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,6 +36,7 @@
 #include "thinwire/model/model.h"
 #include "thinwire/optim/optimizer.h"
 #include "thinwire/tensor/storage/arena.h"
+#include "thinwire/tensor/storage/gradient_sink.h"
 #include "thinwire/train/gradients.h"
 #include "thinwire/transport/communicator.h"
 
@@ -75,6 +78,8 @@ class SiteExchange {
   std::vector<transport::Delivery> answer(Bytes own, const transport::Contributors& from = {});
   // The sum over the ranks in `from`, in their order, in place.
   void sum(std::span<float> values, const transport::Contributors& from);
+  // The same for the first `count` ranks alone, once or more often; the others make no call.
+  void sum_of_first(int count, std::span<float> values);
   // Bytes between two ranks; both know how many.
   void send(int to, std::span<const uint8_t> bytes);
   void receive(int from, std::span<uint8_t> bytes);
@@ -93,8 +98,9 @@ class SiteExchange {
 
   transport::Communicator& ranks_;
   std::vector<Pair> pairs_;  // with rank 0, by the other rank
+  std::map<int, std::unique_ptr<transport::Communicator>> firsts_;  // by their number
   uint64_t message_ = 0;
-  uint32_t gathers_ = 0;  // since the message
+  uint32_t parts_ = 0;  // gathered or summed by several ranks since the message
 };
 
 // A rank's part of the optimizer, and of its steps. The state of what it updates is in memory, or
@@ -161,6 +167,14 @@ class Site {
   // ranks. Throws Error if another rank fails.
   double gradients(model::Model& model, const tensor::Arena& params, const StepRows& rows,
                    tensor::Arena& out);
+  // Where gradients are handed over one by one: what makes a sink take their sums over all ranks.
+  // The site must outlive the handlers.
+  tensor::StreamedGradients::Handlers summing(tensor::StreamedGradients::Handlers handlers);
+  // Whether each rank takes its share of so many rows in one pass, as that needs.
+  bool streams(const StepRows& rows) const;
+  // As gradients(), into a sink with such handlers.
+  double stream(model::Model& model, const tensor::Arena& params, const StepRows& rows,
+                tensor::StreamedGradients& sink);
   // An optimizer that all ranks share, in the place of an earlier one. The site, the layout and the
   // threads must outlive it. folder: where its state is collected.
   std::unique_ptr<optim::SharedOptimizer> share_optimizer(const method::OptimizerOptions& options,
@@ -174,6 +188,9 @@ class Site {
   friend class SiteOptimizer;
 
   static Bytes message_of(SiteMessage kind);
+  // Gives the sink the gradients of this rank's rows, and `end` the sums of all ranks after that.
+  double step(model::Model& model, const tensor::Arena& params, const StepRows& rows,
+              tensor::GradientSink& sink, const std::function<void()>& end);
   // The other ranks compute, or wait for this one, until it ends.
   void begin_step() { in_step_ = true; }
   void end_step() { in_step_ = false; }
@@ -190,6 +207,7 @@ class Site {
       sent_frozen_;                       // digests of their parts; empty: none are sent
   std::vector<uint64_t> gradients_held_;  // digests of the other ranks', by tensor; none: unused
   std::vector<uint64_t> state_bytes_;
+  int active_ = 0;  // the first ranks, which have rows of the step
   bool in_step_ = false;
 };
 

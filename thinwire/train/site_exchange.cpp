@@ -2,6 +2,7 @@
 // tensors of which each rank has some.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,7 +94,7 @@ std::shared_ptr<const Bytes> SiteExchange::hear() {
 
 void SiteExchange::begin() {
   ++message_;
-  gathers_ = 0;
+  parts_ = 0;
   for (Pair& pair : pairs_) pair.parts = 0;
 }
 
@@ -106,6 +107,19 @@ std::vector<transport::Delivery> SiteExchange::answer(Bytes own,
 void SiteExchange::sum(std::span<float> values, const transport::Contributors& from) {
   ranks_.start_all_reduce(key(message_, kSum), values, codec::wire_codec(WireType::kF32), from);
   checked(ranks_.wait_all_reduce(key(message_, kSum), values, kForeverSeconds));
+}
+
+void SiteExchange::sum_of_first(int count, std::span<float> values) {
+  if (count == 1) return;
+  auto& first = firsts_[count];
+  if (first == nullptr) {
+    std::vector<int> ranks(static_cast<size_t>(count));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    first = ranks_.split(ranks);
+  }
+  const Key part = key(message_, kParts + parts_++);
+  first->start_all_reduce(part, values, codec::wire_codec(WireType::kF32));
+  checked(first->wait_all_reduce(part, values, kForeverSeconds));
 }
 
 // The other takes part without bytes of its own, so that no more than one part is on its way.
@@ -151,7 +165,7 @@ void SiteExchange::gather(std::span<const int> ranks, tensor::Arena& values) {
       if (i < all[static_cast<size_t>(rank)].size()) from.push_back(rank);
     }
     const std::vector<Batch>& mine = all[static_cast<size_t>(rank())];
-    const Key part = key(message_, kParts + gathers_++);
+    const Key part = key(message_, kParts + parts_++);
     ranks_.start_all_gather(part, i < mine.size() ? read_batch(values, mine[i]) : Bytes(), from);
     for (const transport::Delivery& one : checked(ranks_.wait_all_gather(part, kForeverSeconds))) {
       if (one.member == rank()) continue;
