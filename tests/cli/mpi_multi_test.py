@@ -23,6 +23,7 @@ METHODS = {
     "allreduce_hidden": ["sync.method=allreduce", "train.microbatch=1"],
     "distro": ["sync.method=distro"],
     "distro_overlap": ["sync.method=distro", "distro.overlap=1"],
+    "distro_summed": ["sync.method=distro", "distro.sum_wire=int8", "distro.sum_k=40"],
     "diloco": ["sync.method=diloco", "diloco.sync_every=4"],
     "streaming": ["sync.method=streaming", "streaming.sync_every=6", "streaming.fragment_layers=1",
                   "streaming.overlap=inner", "streaming.overlap_steps=1"],
