@@ -18,9 +18,10 @@ using transport::Key;
 
 // Rank 0 may wait for others of its run for as long as it takes.
 constexpr double kForeverSeconds = 1e8;
+constexpr size_t kSummedAtOnce = kSentAtOnce / sizeof(float);
 
 // The operations of a message, the last the first of its parts.
-enum Fragment : uint32_t { kMessage, kSum, kAnswers, kParts };
+enum Fragment : uint32_t { kMessage, kAnswers, kParts };
 
 Key key(uint64_t message, uint32_t fragment) { return {0, 0, message, fragment}; }
 
@@ -104,9 +105,25 @@ std::vector<transport::Delivery> SiteExchange::answer(Bytes own,
   return checked(ranks_.wait_all_gather(key(message_, kAnswers), kForeverSeconds));
 }
 
+// Part by part, so that the transport holds few values at a time: one is summed while the next is
+// on its way.
 void SiteExchange::sum(std::span<float> values, const transport::Contributors& from) {
-  ranks_.start_all_reduce(key(message_, kSum), values, codec::wire_codec(WireType::kF32), from);
-  checked(ranks_.wait_all_reduce(key(message_, kSum), values, kForeverSeconds));
+  const auto part_of = [&](size_t at) {
+    return values.subspan(at, std::min(kSummedAtOnce, values.size() - at));
+  };
+  const auto start = [&](size_t at) {
+    const Key part = key(message_, kParts + parts_++);
+    ranks_.start_all_reduce(part, part_of(at), codec::wire_codec(WireType::kF32), from);
+    return part;
+  };
+  if (values.empty()) return;
+  Key part = start(0);
+  for (size_t at = 0; at < values.size(); at += kSummedAtOnce) {
+    const size_t next = at + kSummedAtOnce;
+    const Key next_part = next < values.size() ? start(next) : Key();
+    checked(ranks_.wait_all_reduce(part, part_of(at), kForeverSeconds));
+    part = next_part;
+  }
 }
 
 void SiteExchange::sum_of_first(int count, std::span<float> values) {
