@@ -20,13 +20,14 @@ class HostedSecure : public testing::Test {
     prepare_tiny_corpus(folder_);
   }
 
-  config::Recipe recipe_of(bool secure, int64_t steps, double timeout_s = 600) {
+  config::Recipe recipe_of(bool secure, int64_t steps, double timeout_s = 600,
+                           const std::string& sums = "auto") {
     options_.timeout_s = timeout_s;
     options_.snapshot_every = 12;
     return tiny_recipe(
         folder_,
         {"sync.method=diloco", "diloco.sync_every=6", "diloco.wire=fp32", "data.own=true",
-         "train.workers=3", "train.batch=6", "eval.every=0",
+         "train.workers=3", "train.batch=6", "eval.every=0", "sync.sums=" + sums,
          "sync.timeout_s=" + std::to_string(timeout_s), "train.steps=" + std::to_string(steps),
          std::string("privacy.secure_sums=") + (secure ? "true" : "false")});
   }
@@ -63,6 +64,47 @@ TEST_F(HostedSecure, TrainsAsSumsThatAreSeenDo) {
   EXPECT_EQ(rounds[0], 3u);
   EXPECT_EQ(rounds[1], 12u);
   EXPECT_NEAR(losses[0], losses[1], 1e-4);
+}
+
+TEST_F(HostedSecure, TheCoordinatorFormsSumsThatItDoesNotSee) {
+  double losses[2] = {};
+  for (const bool coordinator : {false, true}) {
+    for (const int number : {0, 1, 2}) {
+      fs::remove_all(folder_ / ("member" + std::to_string(number)));
+    }
+    HostedRun run(recipe_of(true, 18, 600, coordinator ? "coordinator" : "members"), folder_,
+                  options_);
+    for (const int number : {0, 1, 2}) run.start(number);
+    losses[coordinator ? 1 : 0] = expect_agreement(run, {0, 1, 2}, 18);
+  }
+  EXPECT_EQ(losses[0], losses[1]) << "the same bits";
+}
+
+// Whose secrets are gone with its process must hide nothing with others: the weights would be
+// random numbers, which all agree on.
+TEST_F(HostedSecure, OneThatReturnsWhereverItDiedEndsWithTheWeightsOfTheOthers) {
+  double loss = 0;
+  {
+    HostedRun run(recipe_of(true, 24), folder_, options_);
+    for (const int number : {0, 1, 2}) run.start(number);
+    loss = expect_agreement(run, {0, 1, 2}, 24);
+  }
+  for (const int last_request : {3, 8, 10, 12, 14, 16, 18, 20, 23, 26, 30, 36, 42}) {
+    SCOPED_TRACE("it dies at request " + std::to_string(last_request));
+    for (const int number : {0, 1, 2, 3}) {
+      fs::remove_all(folder_ / ("member" + std::to_string(number)));
+    }
+    HostedRun run(recipe_of(true, 24, 60), folder_, options_);
+    run.pace(0.002);
+    for (const int number : {0, 1, 2}) run.start(number);
+    run.start_dying(3, last_request);
+    try {
+      (void)run.wait(3);
+    } catch (const Error&) {
+    }
+    run.start(3);
+    EXPECT_NEAR(expect_agreement(run, {0, 1, 2, 3}, 24), loss, 0.5);
+  }
 }
 
 TEST_F(HostedSecure, AJoinerEndsWithTheWeightsOfTheOthers) {

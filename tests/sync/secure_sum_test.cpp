@@ -202,10 +202,12 @@ TEST(SecureSumCase, OneShareIsRevealedOfEachMember) {
 }
 
 TEST(SecureSumCase, SurvivesAWrongShare) {
-  const Case of{.tamper = [](int member, uint32_t fragment, Bytes& payload) {
-    if (member == 0 && fragment == method::kRevealsFragment) payload[5] ^= 1;
-  }};
-  expect_mean(form(kFour, of), kFour, {0, 1, 2, 3});
+  for (const int wrong : {0, 1, 2, 3}) {
+    const Case of{.tamper = [wrong](int member, uint32_t fragment, Bytes& payload) {
+      if (member == wrong && fragment == method::kRevealsFragment) payload[5] ^= 1;
+    }};
+    expect_mean(form(kFour, of), kFour, {0, 1, 2, 3});
+  }
 }
 
 TEST(SecureSumCase, IsLostRatherThanWrong) {
@@ -230,6 +232,40 @@ TEST(SecureSumCase, IgnoresWhatIsNone) {
   expect_mean(form(kFour, cut(method::kMaskKeysFragment)), kFour, {0, 2, 3});
   expect_mean(form(kFour, cut(method::kMaskSharesFragment)), kFour, {0, 2, 3});
   expect_mean(form(kFour, cut(method::kRevealsFragment)), kFour, {0, 1, 2, 3});
+}
+
+// What was committed for it are other keys than its own, such as those of a process before: it
+// could not take away what it would hide with.
+TEST(SecureSumCase, WhoHasOtherKeysContributesNothing) {
+  for (const size_t byte : {0, 32, 64}) {  // of each of the keys, and of the hash
+    const Case of{.tamper = [byte](int member, uint32_t fragment, Bytes& payload) {
+      if (member == 1 && fragment == method::kMaskKeysFragment) payload[byte] ^= 2;
+    }};
+    expect_mean(form(kFour, of), kFour, {0, 2, 3});
+  }
+}
+
+TEST(SecureSumCase, AKeyThatIsNoneEndsNobodyElse) {
+  const Case of{.tamper = [](int member, uint32_t fragment, Bytes& payload) {
+    if (member == 1 && fragment == method::kMaskKeysFragment) std::fill_n(payload.begin(), 32, 0);
+  }};
+  expect_mean(form(kFour, of), kFour, {0, 2, 3});
+}
+
+TEST(SecureSumCase, LargeValuesAreLimited) {
+  auto communicators = transport::make_local_communicators(2);
+  std::vector<std::vector<float>> values = {{30, -30, 1}, {50, -50, 1}};
+  std::vector<std::thread> threads;
+  for (const size_t at : {0, 1}) {
+    threads.emplace_back([&, at] {
+      ThreadPool pool(1);
+      SecureSum sum(*communicators[at], pool, 60);
+      EXPECT_TRUE(sum.form({}, values[at], {{0, 1}, {0.5f, 0.5f}}).value());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(values[0], (std::vector<float>{16, -16, 2}));
+  EXPECT_EQ(values[1], values[0]);
 }
 
 TEST(SecureSumCase, ValuesThatAreNotFiniteAreRefused) {

@@ -201,6 +201,8 @@ struct PrivacySection final : SectionOf<PrivacySection> {
   double delta = 1e-5;
   bool secure_sums = false;  // nobody sees what one member contributes
   bool noisy() const { return noise > 0; }
+  // Whether a member says nothing of its text besides its contributions.
+  bool hides_losses() const { return noisy() || secure_sums; }
   void describe(Fields& fields) override;
 };
 

@@ -163,7 +163,9 @@ Result<void> CommittedCommunicator::wait_all_reduce(const transport::Key& key, s
   const auto opening = follower_.opening(operation.round);
   if (!opening) return tl::unexpected(opening.error());
   const float factor =
-      membership::mean_factor(plan_, *opening, operation.from, sync::summed(*commit));
+      operation.codec->add != nullptr
+          ? 1  // words are not scaled
+          : membership::mean_factor(plan_, *opening, operation.from, sync::summed(*commit));
   const auto sum = follower_.sum(*commit, factor);
   if (!sum) return tl::unexpected(sum.error());
   if (*sum != nullptr) {

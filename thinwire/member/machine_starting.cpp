@@ -138,7 +138,8 @@ ReplayedRounds MemberMachine::rounds_to_replay(uint64_t completed) const {
   const uint64_t open = state.open.empty() ? state.next_round : state.open.front().round;
   const bool may_end = state.finished || (plan_.decides_after(state.next_step) &&
                                           state.evaluated.step < state.next_step);
-  const uint64_t last = may_end ? state.next_round - 1 : plan_.rounds() - 1;
+  uint64_t last = may_end ? state.next_round - 1 : plan_.rounds() - 1;
+  while (last > 0 && plan_.round(last).steps.empty()) --last;  // of the same step
   uint64_t first = last;
   if (completed == 0) {
     first = 0;

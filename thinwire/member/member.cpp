@@ -384,7 +384,7 @@ class MemberRun {
                                               transport::Communicator&, PermitHold&) {
       return ledger_rounds(run, follower, communicator, plan_,
                            {recipe_.train.steps, options_.row_seconds, recipe_.data.own,
-                            options_.spent_on, recipe_.privacy.noisy()});
+                            options_.spent_on, recipe_.privacy.hides_losses()});
     };
     const bool joins = replica.completed > 0 && !replica.checkpoint;
     const train::RunContext context{
@@ -461,7 +461,7 @@ void check_hosted(const config::Recipe& recipe) {
 }
 
 MemberResult run_member(transport::Courier& courier, const Signer& signer, MemberOptions options) {
-  const bool is_private = options.recipe.privacy.noisy();
+  const bool is_private = options.recipe.privacy.hides_losses();
   MemberResult result = MemberRun(courier, signer, std::move(options)).take_part();
   result.is_private = is_private;
   return result;

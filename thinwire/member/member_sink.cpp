@@ -27,8 +27,8 @@ void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& p
   if (part.synchronised) digest_ = part.digest;
   if (digest_) follower_.digest(step, *digest_);
   if (part.tokens == 0) return;  // it followed
-  // Losses on a member's own text would tell of it without noise.
-  if (!recipe_.privacy.noisy()) {
+  // Losses on a member's own text would tell of it without noise, and of it alone.
+  if (!recipe_.privacy.hides_losses()) {
     follower_.trained(step, part.loss_sum, part.tokens - part.uncounted);
   }
   train::StepPart own = part;
@@ -39,7 +39,7 @@ void MemberSink::add_step(int64_t step, int /*worker*/, const train::StepPart& p
 void MemberSink::add_evaluation(int64_t step, const std::string& name, int /*worker*/,
                                 const train::EvalPart& part) {
   const bool of_own_weights = name.ends_with(train::kOwnWeightsSuffix);
-  if (!recipe_.privacy.noisy() || !of_own_weights) {
+  if (!recipe_.privacy.hides_losses() || !of_own_weights) {
     follower_.evaluated(step, name, part.loss_sum, part.tokens);
   }
   if (part.tokens == 0) return;

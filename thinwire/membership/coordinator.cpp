@@ -470,6 +470,7 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     if (closings_.size() > kClosingsKept) closings_.pop_front();
     if (closed_at_ > 0) observed_.round_s = now_ - closed_at_;
     closed_at_ = now_;
+    measure_pace(*record.closing);
   }
   if (record.closing || !record.openings.empty()) observed_.front_since = now_;
   const uint64_t front = state_.open.empty() ? state_.next_round : state_.open.front().round;
@@ -477,6 +478,19 @@ void Coordinator::forget_what_is_recorded(const Record& record) {
     return offer.first.round < front && !state_.overdue.contains(offer.first);
   });
   take_early_offers();
+}
+
+void Coordinator::measure_pace(const Closing& closing) {
+  for (const Commit& commit : closing.commits) {
+    for (const Contribution& one : commit.contributions) {
+      pace_bytes_ += static_cast<double>(one.bytes);
+    }
+  }
+  const uint64_t next = closing.round + 1;
+  if (next < plan_.rounds() && plan_.round(next).steps.empty()) return;
+  if (paced_at_ > 0) observed_.pace = {pace_bytes_, now_ - paced_at_};
+  paced_at_ = now_;
+  pace_bytes_ = 0;
 }
 
 }  // namespace thinwire::membership

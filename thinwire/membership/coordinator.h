@@ -156,6 +156,7 @@ class Coordinator {
   void apply(const Record& record, const Bytes& bytes, const Sha256& hash);
   void settle_claims();
   void forget_what_is_recorded(const Record& record);
+  void measure_pace(const Closing& closing);
   void reset();
 
   void proceed();
@@ -217,7 +218,9 @@ class Coordinator {
   std::optional<Pending> pending_;
   std::optional<double> due_since_;  // since when something due has gone unrecorded
   double closed_at_ = 0;
-  double asked_at_ = 0;  // when records were last requested
+  double paced_at_ = 0;    // when the last round was closed that no round without steps follows
+  double pace_bytes_ = 0;  // since then
+  double asked_at_ = 0;    // when records were last requested
   std::optional<SnapshotAsked> snapshot_asked_;
   AwakeClock clock_{options_.retry_s()};
   double now_ = 0;

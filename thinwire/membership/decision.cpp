@@ -68,7 +68,7 @@ void Decision::admit() {
     record_.changes.emplace_back(Admission{id, key});
     note_rows(id, join.own_rows, 0);
     const std::string why =
-        too_slow(state_, plan_catch_up(state_, nullptr), join.down_bytes_s, observed_.round_s);
+        too_slow(plan_catch_up(state_, nullptr), join.down_bytes_s, observed_.pace);
     if (why.empty()) {
       start_catching_up(id, nullptr);
     } else {
@@ -128,7 +128,7 @@ void Decision::let_return(int member, const Seen& seen) {
       (now == Phase::kLost && responds)) {
     if (returned_ == kAdmittedAtOnce) return;  // with the next record
     const std::string why =
-        too_slow(state_, plan_catch_up(state_, position), seen.down_bytes_s, observed_.round_s);
+        too_slow(plan_catch_up(state_, position), seen.down_bytes_s, observed_.pace);
     if (why.empty()) {
       ++returned_;
       start_catching_up(member, position);

@@ -13,6 +13,13 @@
 namespace thinwire::membership {
 
 // Times are seconds of the caller's clock.
+// Bytes that a round of the run produces, and how long it takes: of one with steps, and those after
+// it without. 0 seconds: not known.
+struct Pace {
+  double bytes = 0;
+  double seconds = 0;
+};
+
 struct Seen {
   // When the member's last message arrived, or since when one could: since this coordinator or the
   // store's connection is there.
@@ -67,6 +74,7 @@ struct Observed {
   double heard_at = 0;     // when any member's last message arrived, as Seen::at
   double front_since = 0;  // when the oldest open round became the oldest
   double round_s = 0;      // how long the last round took; 0: not known
+  Pace pace = {};          // of the last round with steps, and those after it without
 };
 
 }  // namespace thinwire::membership

@@ -177,16 +177,15 @@ bool helps_with(const State& state, int member, const Lack& lack) {
   return newest > assigned && (!lack.position || newest > lack.position->sequence);
 }
 
-std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s) {
-  if (down_bytes_s <= 0 || round_s <= 0 || state.closed_bytes.empty()) return "";
-  const auto round_bytes = static_cast<double>(state.closed_bytes.rbegin()->second);
-  const double run_bytes_s = round_bytes / round_s;
+std::string too_slow(const CatchUp& plan, double down_bytes_s, const Pace& pace) {
+  if (down_bytes_s <= 0 || pace.seconds <= 0) return "";
+  const double run_bytes_s = pace.bytes / pace.seconds;
   if (down_bytes_s > run_bytes_s) return "";
   return fmt::format(
       "its link receives {} a second, but the run produces {} a second ({} a round of {}), so it "
       "would never catch up on {}",
-      format_bytes(down_bytes_s), format_bytes(run_bytes_s), format_bytes(round_bytes),
-      format_seconds(round_s), format_bytes(static_cast<double>(plan.bytes)));
+      format_bytes(down_bytes_s), format_bytes(run_bytes_s), format_bytes(pace.bytes),
+      format_seconds(pace.seconds), format_bytes(static_cast<double>(plan.bytes)));
 }
 
 namespace {
@@ -226,10 +225,9 @@ float late_share(const RunPlan& plan, const Contribution& late) {
 
 float share_of(const RunPlan& plan, const Opening& opening, const Contribution& listed) {
   if (listed.round != opening.round) return late_share(plan, listed);
-  for (const RoundMember& member : step_of(opening, 0, 0).roster) {
-    if (member.id == listed.member) return member.weight;
-  }
-  return 0;
+  const Share* const share = share_of(opening, listed.member);
+  const auto rows = static_cast<double>(share == nullptr ? 0 : share->rows.count);
+  return static_cast<float>(rows / static_cast<double>(batch_of(opening)));
 }
 
 float mean_factor(const RunPlan& plan, const Opening& opening, const std::vector<int>& from,

@@ -132,8 +132,8 @@ CatchUp plan_catch_up(const State& state, const Position* position);
 bool helps_with(const State& state, int member, const Lack& lack);
 
 // Why a link that receives `down_bytes_s` bytes a second (0: not known) cannot catch up with a run
-// whose rounds take `round_s` seconds (0: not known). Empty if it can, or if that is not known.
-std::string too_slow(const State& state, const CatchUp& plan, double down_bytes_s, double round_s);
+// of this pace. Empty if it can, or if that is not known.
+std::string too_slow(const CatchUp& plan, double down_bytes_s, const Pace& pace);
 
 // How many members a run has room for: its records list every one of them, and are limited
 // (ledger.h). A pure function.

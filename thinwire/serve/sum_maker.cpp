@@ -112,9 +112,9 @@ std::unique_ptr<SumMaker::Job> SumMaker::job_of(const Waiting& waiting,
   for (const Contribution& one : parts) {
     if (!state.knows(one.member)) return nullptr;
   }
-  // The mean of payloads is one whoever has contributed.
+  // The mean of payloads is one whoever has contributed, and words are not scaled.
   const float factor =
-      rule_->codec == nullptr
+      rule_->codec == nullptr || rule_->codec->add != nullptr
           ? 1
           : membership::mean_factor(plan_, waiting.opening,
                                     contributors(waiting.opening, waiting.commit), parts);

@@ -4,19 +4,28 @@
 // it follows the protocol, but keeps all that it receives.
 //
 // What member i contributes is x_i as integers modulo 2^32. It sends
+//
 //   y_i = x_i + M(b_i) + sum over j > i of M(s_ij) - sum over j < i of M(s_ij)
+//
 // with M a key stream (base/secrets.h), b_i a secret of its own, and s_ij one that i and j agree
 // on, so that the masks M(s_ij) cancel in the sum. For those that do not, because someone has gone,
-// every member holds a share of each secret. Four operations, one after the other:
-//   keys     a key for shares, one to agree on s_ij with, and the hash of b_i
-//   shares   for each member, sealed for it: its share of b_i and of the key that s_ij are made
-//   with sum      y_i, from those who gave shares reveals  of each who is in the sum its share of
-//   b_i, of each other one its share of the key;
-//            never both, and nothing unless more than half of those who gave keys are in the sum
-// Then all take M(b_i), and the masks with those who are missing, from the sum.
+// every member holds a share of each secret. There are four operations, one after the other:
 //
-// Values are rounded to multiples of 2^-26, and limited to +-16. Whose weight is w contributes w
-// times its values; weights add up to at most 1, so sums do not overflow.
+//   keys: a key for shares, one to agree on s_ij with, and the hash of b_i.
+//
+//   shares: for each member, sealed for it, its share of b_i and of the key that s_ij are made
+//   with.
+//
+//   sum: y_i, of those who gave shares.
+//
+//   reveals: of each who is in the sum its share of b_i, of each other one its share of the key;
+//   never both, and nothing unless more than half of those who gave keys are in the sum.
+//
+// Then all take M(b_i), and the masks with those who are missing, from the sum. A member whose
+// process has begun anew in between has lost its secrets, and contributes nothing.
+//
+// Values are limited to +-16, times their weight, and then rounded to multiples of 2^-26. Weights
+// add up to at most 1, so sums do not overflow.
 //
 // Below: clipping and noise, which bound what a contribution tells to whoever sees it.
 #pragma once
@@ -74,7 +83,8 @@ class SecureSum {
   Result<void> exchange_keys(const transport::Key& key, const MemberShares& shares, const Own& own);
   Result<void> exchange_shares(const transport::Key& key, const MemberShares& shares,
                                const Own& own);
-  Result<void> add_up(const transport::Key& key, std::span<float> values, const Own& own);
+  Result<void> add_up(const transport::Key& key, std::span<float> values,
+                      const MemberShares& shares, const Own& own);
   Result<bool> unmask(const transport::Key& key, std::span<float> values);
   Bytes reveals() const;
   // The secret of a peer that is now known to all; nothing if too few shares of it are.
@@ -92,6 +102,7 @@ class SecureSum {
   ThreadPool& threads_;
   const double timeout_s_;
   std::vector<Peer> peers_;  // of the present sum, ascending by member
+  Peer* self_ = nullptr;     // of them, this one; null: it has not given the keys of this process
 };
 
 // Clipping and noise ([privacy], docs/federated.md): bounds what a member's contribution to a sum

@@ -23,8 +23,8 @@ static_assert(kMaskKeysBytes == 2 * sizeof(AgreementKey) + sizeof(Sha256));
 static_assert(kMaskSharesBytes == 2 * sizeof(Secret) + kSealBytes);
 static_assert(kRevealBytes == 1 + sizeof(Secret));
 
-constexpr int64_t kGrain = 4096;  // values, whole blocks of a stream
-constexpr float kLimit = 16;
+constexpr int64_t kGrain = 4096;    // values, whole blocks of a stream
+constexpr float kLimit = 16;        // of values without their weight
 constexpr double kSteps = 1 << 26;  // in 1
 
 transport::Key with_fragment(transport::Key key, uint32_t fragment) {
@@ -32,8 +32,8 @@ transport::Key with_fragment(transport::Key key, uint32_t fragment) {
   return key;
 }
 
-float to_word(float value) {
-  const float limited = std::clamp(value, -kLimit, kLimit);
+float to_word(float value, float limit) {
+  const float limited = std::clamp(value, -limit, limit);
   return std::bit_cast<float>(static_cast<int32_t>(std::lrint(limited * kSteps)));
 }
 
@@ -83,7 +83,7 @@ Result<bool> SecureSum::form(const transport::Key& key, std::span<float> values,
 Result<bool> SecureSum::sum_of_peers(const transport::Key& key, std::span<float> values,
                                      const MemberShares& shares, const Own& own) {
   if (auto done = exchange_shares(key, shares, own); !done) return tl::unexpected(done.error());
-  if (auto done = add_up(key, values, own); !done) return tl::unexpected(done.error());
+  if (auto done = add_up(key, values, shares, own); !done) return tl::unexpected(done.error());
   return unmask(key, values);
 }
 
@@ -114,6 +114,7 @@ Result<void> SecureSum::exchange_keys(const transport::Key& key, const MemberSha
   const Result<Deliveries> all = communicator_.wait_all_gather(name, timeout_s_);
   if (!all) return tl::unexpected(all.error());
   peers_.clear();
+  self_ = nullptr;
   for (const transport::Delivery& one : *all) {
     if (one.payload->size() != kMaskKeysBytes || peers_.size() == kMostSecureMembers) continue;
     ByteReader in(*one.payload);
@@ -122,7 +123,15 @@ Result<void> SecureSum::exchange_keys(const transport::Key& key, const MemberSha
     read(in, peer.sealing);
     read(in, peer.masking);
     read(in, peer.own_hash.bytes);
+    // A key of which nothing can be agreed on is none, whoever tries.
+    if (!own.sealing.agree(peer.sealing)) peers_.pop_back();
   }
+  // Not where an earlier process of this member gave keys, whose secrets this one does not have.
+  self_ = find(communicator_.rank());
+  const bool is_own = self_ != nullptr && self_->sealing == own.sealing.key() &&
+                      self_->masking == KeyPair(own.masking).key() &&
+                      self_->own_hash == sha256(own.own);
+  if (!is_own) self_ = nullptr;
   return {};
 }
 
@@ -130,9 +139,8 @@ Result<void> SecureSum::exchange_keys(const transport::Key& key, const MemberSha
 Result<void> SecureSum::exchange_shares(const transport::Key& key, const MemberShares& shares,
                                         const Own& own) {
   const transport::Key name = with_fragment(key, method::kMaskSharesFragment);
-  const Peer* const self = find(communicator_.rank());
   Bytes payload;
-  if (self != nullptr) {
+  if (self_ != nullptr) {
     ByteWriter out(payload);
     const auto of_masking = share_secret(own.masking, peers_.size(), needed());
     const auto of_own = share_secret(own.own, peers_.size(), needed());
@@ -151,8 +159,8 @@ Result<void> SecureSum::exchange_shares(const transport::Key& key, const MemberS
     Peer* const peer = find(one.member);
     if (peer == nullptr || one.payload->size() != peers_.size() * kMaskSharesBytes) continue;
     peer->gave = true;
-    if (self == nullptr) continue;
-    const auto place = static_cast<size_t>(self - peers_.data());
+    if (self_ == nullptr) continue;
+    const auto place = static_cast<size_t>(self_ - peers_.data());
     const auto both = own.sealing.open(
         std::span(*one.payload).subspan(place * kMaskSharesBytes, kMaskSharesBytes));
     if (!both) continue;
@@ -163,23 +171,26 @@ Result<void> SecureSum::exchange_shares(const transport::Key& key, const MemberS
   return {};
 }
 
-Result<void> SecureSum::add_up(const transport::Key& key, std::span<float> values, const Own& own) {
+Result<void> SecureSum::add_up(const transport::Key& key, std::span<float> values,
+                               const MemberShares& shares, const Own& own) {
   transport::Contributors from;
   for (const Peer& peer : peers_) {
-    if (peer.gave) from.push_back(peer.member);
+    const bool contributes = peer.gave && (&peer == self_ || peer.member != communicator_.rank());
+    if (contributes) from.push_back(peer.member);
   }
   if (from.empty()) return {};
-  const Peer* const self = find(communicator_.rank());
-  if (self != nullptr && self->gave) {
+  if (self_ != nullptr && self_->gave) {
+    const auto place = std::ranges::find(shares.from, self_->member) - shares.from.begin();
+    const float limit = kLimit * shares.weights[static_cast<size_t>(place)];
     threads_.for_ranges(std::ssize(values), kGrain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         float& value = values[static_cast<size_t>(i)];
-        value = to_word(value);
+        value = to_word(value, limit);
       }
     });
     add_stream(own.own, false, values);
     add_masks(
-        *self, KeyPair(own.masking), [](const Peer& peer) { return peer.gave; }, values);
+        *self_, KeyPair(own.masking), [](const Peer& peer) { return peer.gave; }, values);
   }
   communicator_.start_all_reduce(key, values, codec::wire_codec(SumFormats{.words = true}), from);
   const auto counted = communicator_.counted(key, timeout_s_);
@@ -234,8 +245,8 @@ Bytes SecureSum::reveals() const {
   return payload;
 }
 
-// Someone may have revealed a wrong share: then others are tried, as far as there are more than are
-// needed.
+// One may have revealed a wrong share: then one after the other is left out, as far as there are
+// more than are needed.
 std::optional<Secret> SecureSum::recovered(size_t peer, std::span<const transport::Delivery> all) {
   const Peer& whose = peers_[peer];
   const auto place = static_cast<size_t>(
@@ -252,11 +263,17 @@ std::optional<Secret> SecureSum::recovered(size_t peer, std::span<const transpor
     share.index = static_cast<size_t>(holder - peers_.data());
     read(in, share.value);
   }
-  for (size_t first = 0; first + needed() <= shares.size(); ++first) {
-    const Secret secret = combine_shares(std::span(shares).subspan(first, needed()));
-    const bool right =
-        whose.counts ? sha256(secret) == whose.own_hash : KeyPair(secret).key() == whose.masking;
-    if (right) return secret;
+  const auto is_right = [&](const Secret& secret) {
+    return whose.counts ? sha256(secret) == whose.own_hash : KeyPair(secret).key() == whose.masking;
+  };
+  if (shares.size() < needed()) return std::nullopt;
+  const Secret first = combine_shares(std::span(shares).first(needed()));
+  if (is_right(first)) return first;
+  for (size_t wrong = 0; wrong < needed() && shares.size() > needed(); ++wrong) {
+    std::vector<SecretShare> others = shares;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(wrong));
+    const Secret secret = combine_shares(std::span(others).first(needed()));
+    if (is_right(secret)) return secret;
   }
   return std::nullopt;
 }

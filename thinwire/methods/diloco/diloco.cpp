@@ -219,7 +219,7 @@ class Diloco final : public LocalUpdateStrategy {
       report.exchange_seconds += waiting.seconds();
       if (!done) return done;
       fragment.in_flight.pop_front();
-      step_.apply(fragment.place, mean);
+      if (!report.lost_sum) step_.apply(fragment.place, mean);
       report.synchronised = true;
     }
     return {};
