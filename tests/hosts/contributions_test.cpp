@@ -1,5 +1,6 @@
 #include "thinwire/hosts/contributions.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/tiny_run.h"
@@ -74,6 +75,15 @@ TEST_F(ContributionsTest, OfRoundsWithoutStepsAreBytesAlone) {
   all_.record(record);
   all_.record(closed(2, 0, {{0, 0, {}, 100, 3}}));
   EXPECT_EQ(all_.all(), (std::map<int, Contributed>{{0, {0, 200, {}}}}));
+}
+
+TEST(OnSpeeds, SaysHowMuchFasterAMemberIsThatHasComputedForLong) {
+  std::map<int, Contributed> all = {
+      {0, {100, 0, {100}}}, {1, {100, 0, {400}}}, {2, {100, 0, {1}}}, {3, {0, 0, {}}}};
+  EXPECT_THAT(on_speeds(all), testing::HasSubstr("computes 4.0 times as fast as the slowest"));
+  all.at(1).spent.seconds = 149;
+  EXPECT_EQ(on_speeds(all), "");
+  EXPECT_EQ(on_speeds({}), "");
 }
 
 TEST_F(ContributionsTest, HaveTheEnergyOfWhatCounted) {

@@ -45,6 +45,22 @@ std::string format_co2(const Contributed& contributed) {
   return format_amount(contributed.co2_kg(), "kg", "g");
 }
 
+std::string on_speeds(const std::map<int, Contributed>& contributed) {
+  constexpr double kLeastSeconds = 60, kApart = 1.5;
+  double slowest = 0, fastest = 0;
+  for (const auto& [member, one] : contributed) {
+    if (one.spent.seconds < kLeastSeconds || one.rows == 0) continue;
+    const double speed = static_cast<double>(one.rows) / one.spent.seconds;
+    slowest = fastest == 0 ? speed : std::min(slowest, speed);
+    fastest = std::max(fastest, speed);
+  }
+  if (fastest == 0 || fastest < kApart * slowest) return "";
+  return fmt::format(
+      "the fastest member computes {:.1f} times as fast as the slowest, for which all wait: a run "
+      "with sync.shares = \"speed\" divides its rows by that",
+      fastest / slowest);
+}
+
 Contributions::Contributions(fs::path file) : file_(std::move(file)) {
   if (!fs::exists(file_)) return;
   const Lock lock(mutex_);

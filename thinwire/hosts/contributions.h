@@ -29,6 +29,11 @@ struct Contributed {
 std::string format_energy(const Contributed& contributed);
 std::string format_co2(const Contributed& contributed);
 
+// What a user should know where all members have as many rows, and so wait for the slowest: how
+// many times as many rows a second the fastest has computed, of those that have computed for a
+// minute. Empty if that is less than 1.5 times as many.
+std::string on_speeds(const std::map<int, Contributed>& contributed);
+
 // Thread-safe.
 class Contributions {
  public:

@@ -93,6 +93,7 @@ class Service {
   void maintain_servers();
   void await_shared_keys();
   void check_keys();
+  void tell_of_speeds();
   void keep_folder();
   void shut_out_excluded();
   void shut_out_crowding();
@@ -143,6 +144,7 @@ class Service {
   std::map<PublicKey, double> excluded_;  // since when, of members that were not shut out yet
   bool founded_now_ = false;  // by this start, not an earlier one or another coordinator
   bool leads_ = true;         // as last shown
+  bool told_of_speeds_ = false;
   std::atomic<bool> host_stop_ = false;
   std::atomic<bool> over_ = false;
   std::string host_failure_;  // of the host's thread until host_failed_
@@ -339,6 +341,13 @@ void Service::check_keys() {
   if (keys_.update()) servers_->set_users(keys_.users());
 }
 
+void Service::tell_of_speeds() {
+  if (told_of_speeds_ || run_.recipe.sync.shares != config::RowShares::kEqual) return;
+  const std::string text = on_speeds(contributions_.all());
+  told_of_speeds_ = !text.empty();
+  if (told_of_speeds_) announce(text);
+}
+
 // Where it cannot be written to, as on a full disk, the run goes on, and it is tried again.
 void Service::keep_folder() {
   try {
@@ -347,6 +356,7 @@ void Service::keep_folder() {
     check_keys();
     if (servers_->obstacle().empty()) ledger_.keep(monotonic_seconds());
     contributions_.keep(monotonic_seconds());
+    tell_of_speeds();
     keys_.number(host_->state().members);
     folder_problem_.clear();
   } catch (const Error& problem) {
