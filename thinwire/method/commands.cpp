@@ -71,14 +71,18 @@ const Refusal kRefusals[] = {
      [](const Recipe& recipe) {
        return recipe.train.update == config::UpdateTime::kLayer && !local_updates(recipe);
      },
-     "each layer's sum is needed before the next layer's is sent, but a round closes with all of "
-     "them at once"},
+     "each layer's sum is needed before the next layer's is sent, which would take a message there "
+     "and back to the coordinator for each layer of every step; local_sgd and diloco update layer "
+     "by "
+     "layer between exchanges"},
     {kServe, "optim.gradients", "\"whole\"",
      [](const Recipe& recipe) {
        return projects(recipe) && !local_updates(recipe) && !draws_bases(recipe);
      },
-     "the sums that renew a basis are needed one after another, but a round closes with all of its "
-     "sums at once; or galore with galore.basis = \"seeded\""},
+     "the sums that renew a basis are needed one after another, which would take a message there "
+     "and "
+     "back to the coordinator for each; or galore with galore.basis = \"seeded\", which needs "
+     "none"},
     {kServe, "sync.absent", "empty",
      [](const Recipe& recipe) { return !recipe.sync.absent.empty(); },
      "members join and leave by themselves"},
