@@ -153,6 +153,8 @@ TEST_P(CoordinatorsMean, IsTheOneThatMembersForm) {
   formed.message().read_values(0, 0, count, a.data());
   received.message().read_values(0, 0, count, b.data());
   EXPECT_EQ(a, b);
+  const std::span<const uint16_t> ours(formed.message().slots(0), count);
+  EXPECT_TRUE(std::ranges::equal(ours, std::span(received.message().slots(0), count)));
 }
 
 TEST_P(CoordinatorsMean, IsNotAcceptedIfItDoesNotDecode) {

@@ -65,8 +65,7 @@ const Refusal kRefusals[] = {
     {kServe, "sync.within", "\"none\"",
      [](const Recipe& recipe) { return recipe.sync.clustered(); },
      "machines that sum at every step are one member here, as the ranks of a site: `mpirun "
-     "thinwire "
-     "join` (docs/mpi.md)"},
+     "thinwire join` (docs/mpi.md)"},
     {kServe, "train.update", "\"step\"",
      [](const Recipe& recipe) {
        return recipe.train.update == config::UpdateTime::kLayer && !local_updates(recipe);

@@ -54,8 +54,8 @@ class SumChoice {
   int left_to_members_ = 0;    // since then
 };
 
-// Belongs to the thread that ticks the host. In memory are at most one sum, 4 bytes a value, and a
-// few contributions.
+// Belongs to the thread that ticks the host. In memory are at most one sum, 4 bytes a value of a
+// dense one and 8 of sparse payloads, and a few contributions.
 class SumMaker {
  public:
   // Without a rule it does nothing. Courier and plan must outlive it; the courier's answers go to
