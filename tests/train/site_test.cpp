@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -40,17 +41,16 @@ config::Recipe recipe_with(std::vector<std::string> fields) {
 
 class SiteTest : public testing::Test {
  protected:
-  static constexpr int kRanks = 3;
-
   SiteTest() : SiteTest(recipe_with({"train.batch=16", "train.microbatch=2"})) {}
-  explicit SiteTest(config::Recipe recipe)
+  explicit SiteTest(config::Recipe recipe, int ranks = 3)
       : recipe_(std::move(recipe)),
         layout_(method::tensors_of(recipe_)),
         params_(layout_, method::trained_format(recipe_), make_offload(recipe_)),
         frozen_(method::adapted_tensors(method::ModelSpec(recipe_), recipe_.adapter).frozen,
                 recipe_.train.weights, params_.offload()),
         threads_(1),
-        ranks_(transport::make_local_communicators(kRanks)) {
+        ranks_(transport::make_local_communicators(ranks)),
+        failures_(static_cast<size_t>(ranks)) {
     fill_frozen(11);
     model_ = model::make_model({.model = method::ModelSpec(recipe_),
                                 .precision = recipe_.train.precision,
@@ -62,10 +62,10 @@ class SiteTest : public testing::Test {
                                 .frozen = frozen(),
                                 .adapter = recipe_.adapter});
     init(1);
-    for (int rank = 1; rank < kRanks; ++rank) {
+    for (size_t rank = 1; rank < ranks_.size(); ++rank) {
       helpers_.emplace_back([this, rank] {
         try {
-          help_site(*ranks_[static_cast<size_t>(rank)]);
+          help_site(*ranks_[rank]);
         } catch (const Error& error) {
           failures_[rank] = error.what();
         }
@@ -139,7 +139,7 @@ class SiteTest : public testing::Test {
   std::unique_ptr<model::Model> model_;
   std::vector<std::unique_ptr<transport::Communicator>> ranks_;
   std::vector<std::thread> helpers_;
-  std::string failures_[kRanks];
+  std::vector<std::string> failures_;
   std::unique_ptr<Site> site_;
   std::vector<int32_t> tokens_;
   std::vector<float> weights_;
@@ -194,7 +194,7 @@ TEST_F(SiteTest, OthersEndWithTheWorker) {
   tensor::Arena out(layout_);
   EXPECT_THROW(site_->gradients(*model_, params_, step, out), Error);
   end();
-  for (int rank = 1; rank < kRanks; ++rank) {
+  for (size_t rank = 1; rank < ranks_.size(); ++rank) {
     EXPECT_THAT(failures_[rank], HasSubstr("the worker of this site failed"));
   }
 }
@@ -244,33 +244,48 @@ INSTANTIATE_TEST_SUITE_P(Formats, AdaptedSiteTest,
 
 class StreamedSiteTest : public SiteTest {
  protected:
-  StreamedSiteTest() : SiteTest(recipe_with({"train.update=layer", "optim.clip=0"})) {}
+  StreamedSiteTest() : StreamedSiteTest(3) {}
+  explicit StreamedSiteTest(int ranks)
+      : SiteTest(recipe_with({"train.update=layer", "optim.clip=0"}), ranks) {}
+
+  // Steps of so many rows, one after the other.
+  void expect_the_same_streamed(std::initializer_list<int64_t> counts) {
+    tensor::Arena alone(layout_), together(layout_);
+    int groups = 0;
+    tensor::StreamedGradients sums(
+        layout_, model_->stream_size(),
+        site_->summing({[&](size_t tensor, std::span<const float> gradient) {
+                          std::ranges::copy(gradient, together.tensor(tensor).begin());
+                        },
+                        [&](int) { ++groups; }}));
+    for (const int64_t count : counts) {
+      SCOPED_TRACE(count);
+      const StepRows step = rows(count);
+      ASSERT_TRUE(site_->streams(step));
+      groups = 0;
+      const double loss = site_->stream(*model_, params_, step, sums);
+      tensor::WholeGradients sink(alone);
+      StepRows in_passes = step;
+      in_passes.max_rows = 1;
+      const double expected = accumulate_gradients(*model_, in_passes, sink);
+      EXPECT_NEAR(loss, expected, 1e-5 * expected);
+      EXPECT_LT(model::relative_norm_of_error(together.all(), alone.all()), 1e-5);
+      EXPECT_GT(groups, 2);
+    }
+  }
 };
 
 TEST_F(StreamedSiteTest, SumsOneGradientAfterTheOther) {
-  tensor::Arena alone(layout_), together(layout_);
-  int groups = 0;
-  tensor::StreamedGradients sums(
-      layout_, model_->stream_size(),
-      site_->summing({[&](size_t tensor, std::span<const float> gradient) {
-                        std::ranges::copy(gradient, together.tensor(tensor).begin());
-                      },
-                      [&](int) { ++groups; }}));
-  for (const int64_t count : {1, 2, 5, 6, 2}) {
-    SCOPED_TRACE(count);
-    const StepRows step = rows(count);
-    ASSERT_TRUE(site_->streams(step));
-    groups = 0;
-    const double loss = site_->stream(*model_, params_, step, sums);
-    double expected = 0;
-    tensor::WholeGradients sink(alone);
-    StepRows in_passes = step;
-    in_passes.max_rows = 1;
-    expected = accumulate_gradients(*model_, in_passes, sink);
-    EXPECT_NEAR(loss, expected, 1e-5 * expected);
-    EXPECT_LT(model::relative_norm_of_error(together.all(), alone.all()), 1e-5);
-    EXPECT_GT(groups, 2);
-  }
+  expect_the_same_streamed({1, 2, 5, 6, 2});
+}
+
+class LargeStreamedSiteTest : public StreamedSiteTest {
+ protected:
+  LargeStreamedSiteTest() : StreamedSiteTest(5) {}
+};
+
+TEST_F(LargeStreamedSiteTest, SumsFewerRowsThanRanksAndOneMore) {
+  expect_the_same_streamed({1, 2, 3, 4, 5, 6});
 }
 
 // If others are away, and a rank's rows take several passes.

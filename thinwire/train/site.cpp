@@ -37,17 +37,18 @@ struct Losses {
   PairSums pairs;
 };
 
-// The rows of a rank: some have one more where they cannot be divided equally, the first of all.
+// The rows of a rank: the first ranks have one more where they cannot be divided equally, so that
+// those that have rows are the first.
 struct Part {
   int64_t first = 0;
   int64_t count = 0;
 };
 Part share_of(int64_t rows, int rank, int ranks) {
-  const auto begin = [&](int64_t i) { return (rows * i + ranks - 1) / ranks; };
-  return {begin(rank), begin(rank + 1) - begin(rank)};
+  const int64_t base = rows / ranks, extra = rows % ranks;
+  return {rank * base + std::min<int64_t>(rank, extra), base + (rank < extra ? 1 : 0)};
 }
 
-// The ranks that have rows.
+// The ranks that have rows, the first ones.
 transport::Contributors contributors(int64_t rows, int ranks) {
   transport::Contributors all;
   for (int rank = 0; rank < ranks; ++rank) {
