@@ -125,7 +125,8 @@ TEST_F(RecorderTest, TheTrainingLossIsUnknownWhereTheLogLostTheLastSteps) {
   write_file(log(), text);
   const events::Summary summary = record(41, 40);
   EXPECT_TRUE(std::isnan(summary.train_loss));
-  EXPECT_EQ(events::describe_train_loss(summary), "unknown, as the log lost the last steps");
+  EXPECT_EQ(events::describe_train_loss(summary),
+            "unknown, as the log here does not have the last steps");
   EXPECT_FALSE(std::isnan(record(41, 50).train_loss));
 }
 

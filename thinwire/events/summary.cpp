@@ -58,7 +58,8 @@ struct Reader {
 }  // namespace
 
 std::string describe_train_loss(const Summary& summary) {
-  if (std::isnan(summary.train_loss)) return "unknown, as the log lost the last steps";
+  if (std::isnan(summary.train_loss))
+    return "unknown, as the log here does not have the last steps";
   if (summary.train_loss_steps == 0) return "moving average";
   if (summary.train_loss_steps == 1) return "of the last step";
   return fmt::format("mean of the last {} steps", summary.train_loss_steps);

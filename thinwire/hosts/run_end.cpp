@@ -179,10 +179,13 @@ std::vector<std::string> describe_contributions(const std::vector<MemberStatus>&
     const Contributed& one = member.contributed;
     if (one.rows == 0) continue;
     const std::string& label = member.machine.empty() ? member.key : member.machine;
-    lines.push_back(fmt::format("member {} ({}) contributed {} in {} of computing, and sent {}",
-                                member.id, label, counted(one.rows, "row"),
-                                format_seconds(one.spent.seconds),
-                                format_bytes(static_cast<double>(one.bytes))));
+    lines.push_back(
+        fmt::format("member {} ({}) contributed {}", member.id, label, counted(one.rows, "row")));
+    // Members of a private run do not say it.
+    if (one.spent.seconds > 0) {
+      lines.back() += fmt::format(" in {} of computing", format_seconds(one.spent.seconds));
+    }
+    lines.back() += ", and sent " + format_bytes(static_cast<double>(one.bytes));
     if (one.spent.joules > 0) lines.back() += ", with " + format_energy(one);
     if (one.spent.grams > 0) lines.back() += " and " + format_co2(one) + " of CO2";
   }
