@@ -16,7 +16,7 @@
 // Traffic of a step, for N trained parameters and R ranks: the sum of the gradients takes
 // 2 (R - 1) / R * 4 N bytes of each rank in both directions, and new weights (R - 1) / R * 4 N in
 // fp32. Where the ranks do not share the step, or the weights have changed otherwise, rank 0 sends
-// all of them to each other rank, 4 N bytes.
+// all of them to each other rank, 4 N bytes, or 2 N in bf16.
 #pragma once
 
 #include <cstddef>
@@ -93,6 +93,9 @@ class SiteExchange {
   };
 
   void begin();
+  // The sum over those of `ranks` that are in `from` (empty: all), in their order, in place.
+  void sum_of(transport::Communicator& ranks, std::span<float> values,
+              const transport::Contributors& from);
   // A part from one of a pair to the other, which gives none.
   std::shared_ptr<const Bytes> pass(int other, Bytes own, bool sends);
 

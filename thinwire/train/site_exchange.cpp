@@ -20,8 +20,9 @@ using transport::Key;
 constexpr double kForeverSeconds = 1e8;
 constexpr size_t kSummedAtOnce = kSentAtOnce / sizeof(float);
 
-// The operations of a message, the last the first of its parts.
-enum Fragment : uint32_t { kMessage, kAnswers, kParts };
+// The operations of a message; the last two are the first of its parts and of those of two ranks,
+// which in a site of two are the same group as all.
+enum Fragment : uint32_t { kMessage, kAnswers, kParts, kPairParts = 1U << 31 };
 
 Key key(uint64_t message, uint32_t fragment) { return {0, 0, message, fragment}; }
 
@@ -105,15 +106,20 @@ std::vector<transport::Delivery> SiteExchange::answer(Bytes own,
   return checked(ranks_.wait_all_gather(key(message_, kAnswers), kForeverSeconds));
 }
 
+void SiteExchange::sum(std::span<float> values, const transport::Contributors& from) {
+  sum_of(ranks_, values, from);
+}
+
 // Part by part, so that the transport holds few values at a time: one is summed while the next is
 // on its way.
-void SiteExchange::sum(std::span<float> values, const transport::Contributors& from) {
+void SiteExchange::sum_of(transport::Communicator& ranks, std::span<float> values,
+                          const transport::Contributors& from) {
   const auto part_of = [&](size_t at) {
     return values.subspan(at, std::min(kSummedAtOnce, values.size() - at));
   };
   const auto start = [&](size_t at) {
     const Key part = key(message_, kParts + parts_++);
-    ranks_.start_all_reduce(part, part_of(at), codec::wire_codec(WireType::kF32), from);
+    ranks.start_all_reduce(part, part_of(at), codec::wire_codec(WireType::kF32), from);
     return part;
   };
   if (values.empty()) return;
@@ -121,7 +127,7 @@ void SiteExchange::sum(std::span<float> values, const transport::Contributors& f
   for (size_t at = 0; at < values.size(); at += kSummedAtOnce) {
     const size_t next = at + kSummedAtOnce;
     const Key next_part = next < values.size() ? start(next) : Key();
-    checked(ranks_.wait_all_reduce(part, part_of(at), kForeverSeconds));
+    checked(ranks.wait_all_reduce(part, part_of(at), kForeverSeconds));
     part = next_part;
   }
 }
@@ -134,9 +140,7 @@ void SiteExchange::sum_of_first(int count, std::span<float> values) {
     std::iota(ranks.begin(), ranks.end(), 0);
     first = ranks_.split(ranks);
   }
-  const Key part = key(message_, kParts + parts_++);
-  first->start_all_reduce(part, values, codec::wire_codec(WireType::kF32));
-  checked(first->wait_all_reduce(part, values, kForeverSeconds));
+  sum_of(*first, values, {});
 }
 
 // The other takes part without bytes of its own, so that no more than one part is on its way.
@@ -144,7 +148,7 @@ std::shared_ptr<const Bytes> SiteExchange::pass(int other, Bytes own, bool sends
   const std::vector<int> both = {std::min(other, rank()), std::max(other, rank())};
   Pair& pair = pairs_[static_cast<size_t>(both.back())];
   if (pair.ranks == nullptr) pair.ranks = ranks_.split(both);
-  const Key part = key(message_, kParts + pair.parts++);
+  const Key part = key(message_, kPairParts + pair.parts++);
   pair.ranks->start_all_gather(part, std::move(own));
   const auto list = checked(pair.ranks->wait_all_gather(part, kForeverSeconds));
   const int sender = sends ? pair.ranks->rank() : 1 - pair.ranks->rank();
