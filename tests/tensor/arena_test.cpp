@@ -167,6 +167,23 @@ TEST_P(EncodedArena, EncodesMatricesAndRoundsTheRest) {
   EXPECT_THAT(wide.tensor(3), ElementsAreArray(norm));
 }
 
+TEST_P(EncodedArena, TakesTheValuesOfOneInAnotherFormat) {
+  const Layout layout(
+      {{"first", {3, 50}, TensorRole::kMatrix, 0}, {"norm", {50}, TensorRole::kNorm, 0}});
+  const WeightFormat other =
+      GetParam() == WeightFormat::kNf4 ? WeightFormat::kInt8 : WeightFormat::kNf4;
+  Arena exact(layout), from(layout, other), arena(layout, GetParam()), expected(layout, GetParam());
+  Rng rng(1, 3);
+  for (size_t i = 0; i < layout.size(); ++i) {
+    for (float& value : exact.tensor(i)) value = static_cast<float>(rng.normal());
+  }
+  from.assign(exact);
+  exact.assign(from);
+  expected.assign(exact);
+  arena.assign(from);
+  EXPECT_TRUE(std::ranges::equal(arena.bytes(), expected.bytes()));
+}
+
 INSTANTIATE_TEST_SUITE_P(Formats, EncodedArena,
                          testing::Values(WeightFormat::kNf4, WeightFormat::kInt8),
                          [](const auto& one) { return std::string(name_of(one.param)); });

@@ -169,7 +169,7 @@ void Arena::assign(const Arena& values) {
 void Arena::assign_tensors(const Arena& values) {
   for (size_t i = 0; i < layout_->size(); ++i) {
     values.touch_tensor(i, false);
-    if (packed_ && values.packed_) {
+    if (packed_ && values.format_ == format_) {
       touch_tensor(i, true);
       packed_->copy(i, *values.packed_);
     } else {
