@@ -153,6 +153,7 @@ class Helper {
     if (part.count > 0) losses = compute(rows, part, references, streams);
     if (!streams) site_.sum(whole().all(), active);
     sum_up(site_, row_count(rows), losses);
+    if (method::gradient_store(recipe_) == method::GradientStore::kStreamed) gradients_.reset();
   }
 
   void share_optimizer() {
@@ -219,7 +220,8 @@ class Helper {
   const tensor::Layout layout_;
   const std::shared_ptr<Offload> offload_;
   tensor::Arena params_;
-  std::optional<tensor::Arena> gradients_;             // from the first step that needs them whole
+  std::optional<tensor::Arena> gradients_;             // from the first step that needs them whole;
+                                                       // streamed: of such a step alone
   std::optional<tensor::StreamedGradients> streamed_;  // from the first that does not
   int active_ = 0;                                     // the first ranks, which have rows
   FrozenWeights frozen_;
