@@ -46,5 +46,15 @@ TEST_F(MemoryOfASite, IsNoLessWhereTheMethodsStateIsOnRankZero) {
   EXPECT_FALSE(fits(recipe_with({"sync.method=distro", "distro.update=adamw"}), 4));
 }
 
+// Parts of 16 MiB, for each rank, though the factors are smaller than one.
+TEST_F(MemoryOfASite, WithAnAdapterHasRoomForFrozenWeightsOnTheirWay) {
+  const config::Recipe recipe = recipe_with(
+      {"sync.method=distro", "adapter.kind=lora", "adapter.rank=1", "train.init=MODEL"});
+  const double alone = method::run_memory(recipe, 1).total();
+  const double sent = 4.0 * (16 << 20);
+  EXPECT_THROW(check_cap(recipe, {.cap_bytes = alone + 0.9 * sent, .ranks = 4}), UsageError);
+  EXPECT_NO_THROW(check_cap(recipe, {.cap_bytes = alone + 1.1 * sent, .ranks = 4}));
+}
+
 }  // namespace
 }  // namespace thinwire::hosts

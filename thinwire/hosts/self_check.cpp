@@ -14,6 +14,7 @@
 #include "thinwire/bench/speed.h"
 #include "thinwire/hosts/access.h"
 #include "thinwire/links/links.h"
+#include "thinwire/method/adapters/adapter.h"
 #include "thinwire/method/architectures/architecture.h"
 #include "thinwire/method/memory/memory.h"
 #include "thinwire/method/method.h"
@@ -125,7 +126,9 @@ MemoryNeed memory_need(const config::Recipe& recipe, const SelfCheckOptions& opt
   if (options.audits) need.parts.push_back({"what is compared", kCompared * weights});
   if (options.ranks > 1) {
     share_state(recipe, options.ranks, need);
-    const double sent = std::min(weights, static_cast<double>(train::kSentAtOnce));
+    constexpr double kSent = train::kSentAtOnce;
+    // With an adapter frozen weights are sent, too.
+    const double sent = method::is_adapted(recipe.adapter) ? kSent : std::min(weights, kSent);
     need.parts.push_back({"weights for the other ranks", options.ranks * sent});
   }
   return need;
