@@ -49,8 +49,7 @@ void RecipePlan::plan(std::span<const TensorSpec> tensors) {
       if (operation.group != method::Group::kAll) {
         throw UsageError(
             fmt::format("[sync] within must be \"none\" for members on many hosts, got \"{}\": "
-                        "members cannot form "
-                        "clusters yet",
+                        "machines that sum at every step are one member there, a site of ranks",
                         name_of(recipe_.sync.within)));
       }
       if (std::exchange(turn, operation.turn) < operation.turn) add(current);

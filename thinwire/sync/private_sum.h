@@ -72,7 +72,8 @@ class SecureSum {
   };
   struct Own {
     KeyPair sealing;
-    Secret masking = make_secret();
+    Secret masking_secret = make_secret();
+    KeyPair masking{masking_secret};
     Secret own = make_secret();
   };
 

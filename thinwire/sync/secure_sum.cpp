@@ -108,13 +108,12 @@ Result<void> SecureSum::exchange_keys(const transport::Key& key, const MemberSha
   Bytes payload;
   ByteWriter out(payload);
   out.put_bytes(own.sealing.key());
-  out.put_bytes(KeyPair(own.masking).key());
+  out.put_bytes(own.masking.key());
   out.put_bytes(sha256(own.own).bytes);
   communicator_.start_all_gather(name, std::move(payload), shares.from);
   const Result<Deliveries> all = communicator_.wait_all_gather(name, timeout_s_);
   if (!all) return tl::unexpected(all.error());
   peers_.clear();
-  self_ = nullptr;
   for (const transport::Delivery& one : *all) {
     if (one.payload->size() != kMaskKeysBytes || peers_.size() == kMostSecureMembers) continue;
     ByteReader in(*one.payload);
@@ -129,8 +128,7 @@ Result<void> SecureSum::exchange_keys(const transport::Key& key, const MemberSha
   // Not where an earlier process of this member gave keys, whose secrets this one does not have.
   self_ = find(communicator_.rank());
   const bool is_own = self_ != nullptr && self_->sealing == own.sealing.key() &&
-                      self_->masking == KeyPair(own.masking).key() &&
-                      self_->own_hash == sha256(own.own);
+                      self_->masking == own.masking.key() && self_->own_hash == sha256(own.own);
   if (!is_own) self_ = nullptr;
   return {};
 }
@@ -142,7 +140,7 @@ Result<void> SecureSum::exchange_shares(const transport::Key& key, const MemberS
   Bytes payload;
   if (self_ != nullptr) {
     ByteWriter out(payload);
-    const auto of_masking = share_secret(own.masking, peers_.size(), needed());
+    const auto of_masking = share_secret(own.masking_secret, peers_.size(), needed());
     const auto of_own = share_secret(own.own, peers_.size(), needed());
     for (size_t i = 0; i < peers_.size(); ++i) {
       Bytes both;
@@ -190,7 +188,7 @@ Result<void> SecureSum::add_up(const transport::Key& key, std::span<float> value
     });
     add_stream(own.own, false, values);
     add_masks(
-        *self_, KeyPair(own.masking), [](const Peer& peer) { return peer.gave; }, values);
+        *self_, own.masking, [](const Peer& peer) { return peer.gave; }, values);
   }
   communicator_.start_all_reduce(key, values, codec::wire_codec(SumFormats{.words = true}), from);
   const auto counted = communicator_.counted(key, timeout_s_);
