@@ -21,19 +21,9 @@ using D = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<D>;
 using D8 = hn::Rebind<int8_t, D>;
 
-HWY_INLINE float largest_of(const float* values) {
-  const DI d;
-  auto largest = hn::Zero(d);
-  for (size_t i = 0; i < kInt8Block; i += hn::Lanes(d)) {
-    const auto bits = hn::BitCast(d, hn::LoadU(D(), values + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(d, 0x7fffffff)));
-  }
-  return std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(d, largest)));
-}
-
 // The codes of a block, and its scale.
 HWY_INLINE float encode_one(const float* values, int8_t* codes) {
-  const float largest = largest_of(values);
+  const float largest = std::bit_cast<float>(largest_magnitude(values, kInt8Block));
   const float scale =
       std::isfinite(largest) ? largest / 127 : std::numeric_limits<float>::quiet_NaN();
   if (!(scale > 0)) {

@@ -88,19 +88,9 @@ using D = hn::ScalableTag<float>;
 using DI = hn::RebindToSigned<D>;
 using D8 = hn::Rebind<uint8_t, D>;
 
-HWY_INLINE float largest_magnitude(const float* values) {
-  const DI d;
-  auto largest = hn::Zero(d);
-  for (size_t i = 0; i < kNf4Block; i += hn::Lanes(d)) {
-    const auto bits = hn::BitCast(d, hn::LoadU(D(), values + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(d, 0x7fffffff)));
-  }
-  return std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(d, largest)));
-}
-
 // The codes of a block, and its largest magnitude.
 HWY_INLINE float encode_block(const float* values, uint8_t* codes) {
-  const float largest = largest_magnitude(values);
+  const float largest = std::bit_cast<float>(largest_magnitude(values, kNf4Block));
   if (largest == 0 || !std::isfinite(largest)) {
     std::fill_n(codes, kNf4Block / 2, kNf4Zeros);
     return largest;

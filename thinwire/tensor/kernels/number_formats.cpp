@@ -69,21 +69,11 @@ void convert(const From* values, size_t count, To* to) {
 void round_values(const float* values, size_t count, Bf16* to) { convert(values, count, to); }
 void widen_values(const Bf16* values, size_t count, float* to) { convert(values, count, to); }
 
-HWY_INLINE uint32_t largest_magnitude(const float* values) {
-  const DI d;
-  auto largest = hn::Zero(d);
-  for (size_t i = 0; i < kStateBlock; i += hn::Lanes(d)) {
-    const auto bits = hn::BitCast(d, hn::LoadU(D(), values + i));
-    largest = hn::Max(largest, hn::And(bits, hn::Set(d, 0x7fffffff)));
-  }
-  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(d, largest)));
-}
-
 // One whole block; returns its exponent.
 template <BlockCode kCode>
 HWY_INLINE uint32_t encode_block(const float* values, uint64_t of_block, uint8_t* codes) {
   constexpr int kMantissa = mantissa_bits(kCode), kDropped = 23 - kMantissa;
-  const uint32_t exponent = (largest_magnitude(values) + (1u << kDropped) - 1) >> 23;
+  const uint32_t exponent = (largest_magnitude(values, kStateBlock) + (1u << kDropped) - 1) >> 23;
   if (exponent > kMaxBlockExponent) return exponent;
   if (exponent < kMinBlockExponent) {
     std::fill_n(codes, kStateBlock, uint8_t{0});

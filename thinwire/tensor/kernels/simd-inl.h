@@ -165,6 +165,19 @@ HWY_INLINE hn::Vec<D> exp_normal(D d, hn::Vec<D> x) {
   return hn::IfThenZeroElse(below, hn::Mul(p, power));
 }
 
+// The bits of the largest magnitude of `count` values, whole vectors; infinity and NaN are larger
+// than all others.
+HWY_INLINE uint32_t largest_magnitude(const float* values, size_t count) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  auto largest = hn::Zero(di);
+  for (size_t i = 0; i < count; i += hn::Lanes(d)) {
+    const auto bits = hn::BitCast(di, hn::LoadU(d, values + i));
+    largest = hn::Max(largest, hn::And(bits, hn::Set(di, 0x7fffffff)));
+  }
+  return static_cast<uint32_t>(hn::GetLane(hn::MaxOfLanes(di, largest)));
+}
+
 template <class D, class Body>
 HWY_INLINE void for_vectors(D d, size_t n, const Body& body) {
   const size_t step = hn::Lanes(d);
