@@ -88,7 +88,9 @@ function memberRow(member, state) {
   if (member.exchange_s !== null) facts.push("exchanges " + seconds(member.exchange_s));
   if (member.down_bytes_s !== null) facts.push("link down " + bitRate(member.down_bytes_s));
   if (member.rows > 0) {
-    facts.push(counted(member.rows, "row") + " in " + seconds(member.hours * 3600) + ", " + bytes(member.bytes) + " sent");
+    // Members of a private run do not say how long they compute.
+    const spent = member.hours > 0 ? " in " + seconds(member.hours * 3600) : "";
+    facts.push(counted(member.rows, "row") + spent + ", " + bytes(member.bytes) + " sent");
     if (member.kilowatt_hours > 0) facts.push(inThousandths(member.kilowatt_hours, "kWh", "Wh"));
     if (member.co2_kg > 0) facts.push(inThousandths(member.co2_kg, "kg CO₂", "g CO₂"));
   }
